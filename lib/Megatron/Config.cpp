@@ -175,6 +175,7 @@ MegatronConfig readQwen3Next(const ConfigReader &in) {
   readQwenExperts(in, out);
   out.sharedFfn = in.size("shared_expert_intermediate_size");
   out.sharedGate = true;
+  out.mtpLayers = in.sizeOr("num_nextn_predict_layers", 0, 0);
   out.linearLayers = readLinearLayers(in, out.moeLayers.size());
   out.linear = {in.sizeOr("linear_num_key_heads", 16),
                 in.sizeOr("linear_key_head_dim", 128),

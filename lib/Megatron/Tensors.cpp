@@ -187,9 +187,11 @@ void TensorLister::addLinearAttention(const std::string &prefix) {
   add(prefix + "out_proj.weight", {config.hidden, values}, columns());
 }
 
-/// Of the layer that is listed.
+/// Of the layer that is listed. A prediction layer has what the last layer has.
 void TensorLister::addAttentionOf(const std::string &prefix) {
-  bool isLinear = !config.linearLayers.empty() && config.linearLayers[layer];
+  const std::vector<bool> &linear = config.linearLayers;
+  bool isLinear =
+      !linear.empty() && (layer < 0 ? linear.back() : linear[size_t(layer)]);
   if (isLinear)
     return addLinearAttention(prefix + "self_attention.");
   if (config.kvRank == 0)

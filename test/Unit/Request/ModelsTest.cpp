@@ -223,6 +223,28 @@ TEST(Models, qwen3NextHasItsPublishedSize) {
                                 "self_attention.k_layernorm.weight"}));
 }
 
+TEST(Models, predictionLayersOfQwen3NextHaveWhatItsLastLayerHas) {
+  auto names = [](const char *interval) {
+    Request request = readGood(
+        R"({"model": {"model_type": "qwen3_next", "num_hidden_layers": 4,
+              "hidden_size": 8, "intermediate_size": 6, "head_dim": 4,
+              "num_attention_heads": 2, "num_key_value_heads": 1,
+              "num_experts": 2, "moe_intermediate_size": 5,
+              "linear_num_key_heads": 1, "linear_num_value_heads": 2,
+              "shared_expert_intermediate_size": 3, "vocab_size": 16,
+              "num_nextn_predict_layers": 1, "full_attention_interval": )" +
+        std::string(interval) + R"(},
+            "source": {"world": 2, "pp": 2},
+            "destination": {"world": 1, "framework": "huggingface",
+                            "without": ["mtp.*"]}})");
+    return namesWith(request, "mtp.layers.0.");
+  };
+  std::vector<std::string> full = names("4"), linear = names("3");
+  EXPECT_EQ(full[3], "mtp_model_layer.self_attention.linear_proj.weight");
+  EXPECT_EQ(linear[3], "mtp_model_layer.self_attention.dt_bias");
+  EXPECT_EQ(full.back(), "final_layernorm.weight");
+}
+
 TEST(Models, layersOfAHybridHaveLettersOrNames) {
   std::string config =
       R"({"model_type": "nemotron_h", "hidden_size": 8,
