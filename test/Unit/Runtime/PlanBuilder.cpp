@@ -926,6 +926,7 @@ TestPlan anyPlan(std::mt19937_64 &rng) {
   }
   case 6:
     return rng() % 2   ? viewedPlan()
+           : rng() % 2 ? listedPlan()
            : rng() % 2 ? permutedPlan()
            : rng() % 2 ? filledPlan(MemoryMode::Flat)
                        : flattenedPlan();
