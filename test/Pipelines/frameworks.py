@@ -396,12 +396,13 @@ def compare(truth, framework, layout, found):
 
 
 def compare_loaded(truth, layout, found):
-    """What each rank of vLLM's side stores, against its own loaders."""
+    """What each rank of vLLM's side stores, against its own loaders. False
+    where vLLM is not here or has no such layout."""
     if reason := vllm_models.problem():
         print(f"vLLM is not installed, {reason}: recorded facts are compared")
-        return
+        return False
     if not vllm_models.is_possible(truth.config, layout):
-        return
+        return False
     names = sorted({tensor.of for tensor in truth.checkpoint.values()})
 
     def marks(of, elements):
@@ -420,6 +421,7 @@ def compare_loaded(truth, layout, found):
             [marks(base_name(s), stored(s, truth.shapes)) for s in shards]
         )
         assert np.array_equal(have, loaded[key].ravel()), key
+    return True
 
 
 def base_name(shard):
@@ -484,6 +486,8 @@ def expert_ways(frameworks, layouts):
 
 
 def check(tools, model, source, destination, folder):
+    """How many sides were compared with what vLLM's own loaders make."""
+    compared = 0
     config = (
         SMALL
         | (MODELS | TRANSPOSED | HYBRID | DELTA)[model]
@@ -530,7 +534,8 @@ def check(tools, model, source, destination, folder):
         found = held(programs, name, "param")
         compare(truth, framework, layout, found)
         if framework == "vllm":
-            compare_loaded(truth, layout, found)
+            compared += compare_loaded(truth, layout, found)
+    return compared
 
 
 def main():
@@ -539,7 +544,7 @@ def main():
         "--bin", default="build/bin", help="folder of the tools"
     )
     options = parser.parse_args()
-    passed = failed = skipped = 0
+    passed = failed = skipped = loaded = 0
     titan = importlib.util.find_spec("torchtitan")
     for model, source, destination in CASES:
         named = {source.get("framework"), destination.get("framework")}
@@ -548,7 +553,7 @@ def main():
             continue
         with tempfile.TemporaryDirectory() as folder:
             try:
-                check(
+                loaded += check(
                     Tools(options.bin), model, source, destination, Path(folder)
                 )
                 passed += 1
@@ -558,6 +563,7 @@ def main():
                     f"{model} {source} -> {destination}: {type(error)} "
                     f"{str(error)[:2000]}"
                 )
+    print(f"{loaded} sides are as vLLM's own loaders make them")
     if skipped:
         print(f"torchtitan is not installed: {skipped} cases are skipped")
     return print_closing_line(passed, failed, skipped)
