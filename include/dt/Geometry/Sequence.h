@@ -11,6 +11,7 @@
 #ifndef DT_GEOMETRY_SEQUENCE_H
 #define DT_GEOMETRY_SEQUENCE_H
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
