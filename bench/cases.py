@@ -402,6 +402,16 @@ PUBLISHED = [
         published="0.989 s (direct 2.175 s)",
     ),
     Case(
+        "M2N-Qwen3-235B-vLLM",
+        "qwen3-235b-a22b",
+        sizes(64, tp=2, cp=2, ep=16, etp=1, pp=4, dp=4, pp_layers=Q235_UNEVEN),
+        at(64, 64, tp=8, dp=8, ep=64, etp=1, framework="vllm"),
+        state=WEIGHTS,
+        cluster=cluster(4, 450, 59),
+        why="trays of 4, to vLLM's tensors with EP 64",
+        published="0.989 s (direct 2.175 s)",
+    ),
+    Case(
         "M2N-DSv3",
         "deepseek-v3",
         sizes(128, ep=16, pp=8, dp=16, pp_layers=DS_PP8),

@@ -291,6 +291,27 @@ LogicalResult CollectiveOp::verify() {
 // The body
 //===----------------------------------------------------------------------===//
 
+/// What goes at one hop, between members of one group.
+static LogicalResult addTraffic(TransferOp transfer, const HopPieces &part,
+                                Groups &groups) {
+  std::optional<std::pair<int64_t, int64_t>> stray;
+  forEachPair(part.pieces, [&](int64_t from, int64_t to, int64_t elements) {
+    auto a = groups.groupOf.find(from);
+    auto b = groups.groupOf.find(to);
+    bool isInside = a != groups.groupOf.end() && b != groups.groupOf.end() &&
+                    a->second == b->second;
+    if (!isInside)
+      stray = stray.value_or(std::make_pair(from, to));
+    else
+      groups.traffic[a->second].add(from, to, elements, part.hop);
+  });
+  if (!stray)
+    return success();
+  return transfer.emitOpError()
+         << "goes from device " << stray->first << " to " << stray->second
+         << ", which are not members of one group";
+}
+
 /// Transfers of what the collective is of, between members of one group.
 static LogicalResult readBody(CollectiveOp op, Groups &groups) {
   if (op.getBody().front().empty())
@@ -306,22 +327,9 @@ static LogicalResult readBody(CollectiveOp op, Groups &groups) {
              << "is of another param or other states than the collective "
                 "around it, which is of "
              << op.getParamAttr();
-    std::optional<std::pair<int64_t, int64_t>> stray;
-    forEachPair(transfer.getPieces(), [&](int64_t from, int64_t to,
-                                          int64_t elements) {
-      auto a = groups.groupOf.find(from);
-      auto b = groups.groupOf.find(to);
-      bool isInside = a != groups.groupOf.end() && b != groups.groupOf.end() &&
-                      a->second == b->second;
-      if (!isInside)
-        stray = stray.value_or(std::make_pair(from, to));
-      else
-        groups.traffic[a->second].add(from, to, elements, transfer.getHop());
-    });
-    if (stray)
-      return transfer.emitOpError()
-             << "goes from device " << stray->first << " to " << stray->second
-             << ", which are not members of one group";
+    for (const HopPieces &part : transfer.byHop())
+      if (failed(addTraffic(transfer, part, groups)))
+        return failure();
   }
   return success();
 }
@@ -397,7 +405,7 @@ LogicalResult CollectiveOp::verifyRegions() {
     isUneven |= groups.traffic[number].isUneven(getKind());
   }
   for (auto transfer : getBody().front().getOps<TransferOp>())
-    forwards |= transfer.getHop() > 0;
+    forwards |= transfer.lastHop() > 0;
   if (getLibrary() && forwards)
     return emitOpError("passes something on, which a library's does not");
   if (getTwoLevel() && !forwards)

@@ -1,5 +1,7 @@
 //===- LayoutOps.cpp - Text and lookups of the layout level ---------------===//
 
+#include "Hops.h"
+#include "LeadingLists.h"
 #include "PieceChecks.h"
 #include "RowText.h"
 #include "TensorNames.h"
@@ -26,63 +28,45 @@ static void printInts(OpAsmPrinter &printer, Operation *,
   printIntList(printer.getStream(), values);
 }
 
-// named "layers.{}.weight" [0 step 1, 3 step 2]
+// named "layers.{}.weight" [0 step 1, {0, 1, 3}]
 static ParseResult parseNaming(OpAsmParser &parser, StringAttr &tensor,
                                SmallVector<int64_t> &first,
-                               SmallVector<int64_t> &step) {
+                               SmallVector<int64_t> &step,
+                               SmallVector<int64_t> &lists) {
   if (failed(parser.parseOptionalKeyword("named")))
     return success();
   if (parser.parseAttribute(tensor, parser.getBuilder().getNoneType()))
     return failure();
-  return parser.parseCommaSeparatedList(
-      AsmParser::Delimiter::OptionalSquare, [&]() -> ParseResult {
-        if (parser.parseInteger(first.emplace_back()))
-          return failure();
-        step.push_back(1);
-        if (failed(parser.parseOptionalKeyword("step")))
-          return success();
-        return parser.parseInteger(step.back());
-      });
+  return parseNumbers(parser, first, step, lists);
 }
 
 static void printNaming(OpAsmPrinter &printer, Operation *, StringAttr tensor,
-                        ArrayRef<int64_t> first, ArrayRef<int64_t> step) {
+                        ArrayRef<int64_t> first, ArrayRef<int64_t> step,
+                        ArrayRef<int64_t> lists) {
   if (!tensor)
     return;
   printer << " named ";
   printer.printString(tensor.getValue());
-  if (first.empty())
-    return;
-  printer << " [";
-  llvm::interleaveComma(llvm::zip(first, step), printer, [&](auto pair) {
-    printer << std::get<0>(pair);
-    if (std::get<1>(pair) != 1)
-      printer << " step " << std::get<1>(pair);
-  });
-  printer << "]";
+  printNumbers(printer.getStream(), first, step, lists);
 }
 
 // order 7 + [263]
 static ParseResult parseOrder(OpAsmParser &parser, int64_t &order,
-                              SmallVector<int64_t> &strides) {
+                              SmallVector<int64_t> &strides,
+                              SmallVector<int64_t> &lists) {
   if (failed(parser.parseOptionalKeyword("order")))
     return success();
   if (parser.parseInteger(order))
     return failure();
-  if (failed(parser.parseOptionalPlus()))
-    return success();
-  return parseIntList(parser, strides);
+  return parseOffsets(parser, strides, lists);
 }
 
 static void printOrder(OpAsmPrinter &printer, Operation *, int64_t order,
-                       ArrayRef<int64_t> strides) {
+                       ArrayRef<int64_t> strides, ArrayRef<int64_t> lists) {
   if (order < 0)
     return;
   printer << " order " << order;
-  if (strides.empty())
-    return;
-  printer << " + ";
-  printIntList(printer.getStream(), strides);
+  printOffsets(printer.getStream(), strides, lists);
 }
 
 // A placement, or `shards` and rows.
@@ -143,7 +127,34 @@ StringRef ParamOp::nameTemplate() { return getTensor().value_or(getSymName()); }
 
 std::string ParamOp::memberName(ArrayRef<int64_t> member) {
   return withNumbers(nameTemplate(), getLeadingFirst(), getLeadingStep(),
-                     member);
+                     getLeadingLists(), member);
+}
+
+std::vector<Sequence> ParamOp::numbers() {
+  return sequencesOf(getLeadingFirst(), getLeadingStep(), getLeadingLists());
+}
+
+std::vector<Sequence> ParamOp::orderOffsets() {
+  return sequencesOf({}, getOrderStrides(), getOrderLists());
+}
+
+void ParamOp::setNumbers(ArrayRef<Sequence> numbers) {
+  SmallVector<int64_t> first, step;
+  for (const Sequence &sequence : numbers) {
+    first.push_back(sequence.first);
+    step.push_back(sequence.step);
+  }
+  setLeadingFirst(first);
+  setLeadingStep(step);
+  setLeadingLists(listsOf(numbers));
+}
+
+void ParamOp::setOrderOffsets(ArrayRef<Sequence> offsets) {
+  SmallVector<int64_t> step;
+  for (const Sequence &sequence : offsets)
+    step.push_back(sequence.step);
+  setOrderStrides(step);
+  setOrderLists(listsOf(offsets));
 }
 
 LogicalResult ParamOp::forEachMember(

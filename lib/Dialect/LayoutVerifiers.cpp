@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "LeadingLists.h"
 #include "RowText.h"
 #include "TensorNames.h"
 #include "dt/Dialect/Ops.h"
@@ -62,19 +63,43 @@ static bool staysWithin(int64_t &value, int64_t step, int64_t count) {
          !__builtin_add_overflow(value, reach, &value);
 }
 
+// Lists of its leading dims, of names or of an order.
+static LogicalResult verifyLists(ParamOp param, ArrayRef<int64_t> first,
+                                 ArrayRef<int64_t> step,
+                                 ArrayRef<int64_t> lists) {
+  if (std::string problem = problemOfLists(first, step, lists);
+      !problem.empty())
+    return param.emitOpError() << problem;
+  for (unsigned d = 0; d < step.size(); ++d)
+    if (size_t count = listOf(lists, d).size();
+        count > 0 && int64_t(count) != param.getShape()[d])
+      return param.emitOpError()
+             << "has a list of " << count << " in leading dim " << d
+             << ", expected " << param.getShape()[d];
+  return success();
+}
+
 static LogicalResult verifyNumbers(ParamOp param) {
-  if (llvm::is_contained(param.getLeadingStep(), 0))
-    return param.emitOpError(
-        "numbers members with step 0, expected distinct numbers");
+  ArrayRef<int64_t> first = param.getLeadingFirst(),
+                    step = param.getLeadingStep(),
+                    strides = param.getOrderStrides();
+  if (failed(verifyLists(param, first, step, param.getLeadingLists())) ||
+      failed(verifyLists(param, {}, strides, param.getOrderLists())))
+    return failure();
   int64_t order = param.getOrder();
   for (unsigned d = 0; d < param.numLeading(); ++d) {
-    int64_t size = param.getShape()[d], number = param.getLeadingFirst()[d];
-    if (!staysWithin(number, param.getLeadingStep()[d], size))
+    int64_t size = param.getShape()[d], number = first[d];
+    if (step[d] == 0 && listOf(param.getLeadingLists(), d).empty())
+      return param.emitOpError(
+          "numbers members with step 0, expected distinct numbers");
+    if (!staysWithin(number, step[d], size))
       return param.emitOpError()
              << "has numbers in leading dim " << d << " that overflow 64 bits";
-    if (!param.getOrderStrides().empty() &&
-        !staysWithin(order, param.getOrderStrides()[d], size))
+    if (!strides.empty() && !staysWithin(order, strides[d], size))
       return param.emitOpError("has an order that overflows 64 bits");
+    for (int64_t offset : listOf(param.getOrderLists(), d))
+      if (int64_t at = order; !staysWithin(at, offset, 1))
+        return param.emitOpError("has an order that overflows 64 bits");
   }
   return success();
 }

@@ -49,19 +49,24 @@ private:
 enum Sides : unsigned { kSource = 1, kDestination = 2, kEither = 3 };
 } // namespace
 
-// Where the two ends of an op's pieces must lie. Later hops read from devices
-// that earlier ones filled.
-static std::pair<Sides, Sides> endsOf(Operation *op) {
+// Where the two ends of an op's pieces of a hop must lie. Later hops read from
+// devices that earlier ones filled.
+static std::pair<Sides, Sides> endsOf(Operation *op, int64_t hop) {
   if (isa<ZeroOp>(op))
     return {kDestination, kDestination};
-  auto transfer = dyn_cast<TransferOp>(op);
-  if (isa<KeepOp, CopyOp>(op) || (transfer && transfer.getHop() == 0))
+  if (isa<KeepOp, CopyOp>(op) || (isa<TransferOp>(op) && hop == 0))
     return {kSource, kDestination};
   // A relay may be of any world.
   auto message = dyn_cast<SendrecvOp>(op);
   if (message && message.getToRelay())
     return {kEither, kEither};
   return {kEither, kDestination};
+}
+
+static SmallVector<HopPieces, 1> partsOf(MovementOpInterface op) {
+  if (auto transfer = dyn_cast<TransferOp>(op.getOperation()))
+    return transfer.byHop();
+  return {{0, op.getPieces()}};
 }
 
 static LogicalResult verifyDevices(Operation *op, PiecesAttr pieces,
@@ -133,15 +138,17 @@ LogicalResult TransitionOp::verifySymbolUses(SymbolTableCollection &tables) {
     if (failed(verifyStorageDevices(&op, source, destination)))
       return failure();
   WalkResult result = walk([&](MovementOpInterface op) {
-    auto [fromSides, toSides] = endsOf(op);
-    Row lo, hi;
-    if (!op.getPieces().getRows().bounds(lo, hi))
-      return WalkResult::advance();
-    if (failed(verifyDevices(op, op.getPieces(), lo, hi, PiecesAttr::kFrom,
-                             fromSides, source, destination)) ||
-        failed(verifyDevices(op, op.getPieces(), lo, hi, PiecesAttr::kTo,
-                             toSides, source, destination)))
-      return WalkResult::interrupt();
+    for (const HopPieces &part : partsOf(op)) {
+      auto [fromSides, toSides] = endsOf(op, part.hop);
+      Row lo, hi;
+      if (!part.pieces.getRows().bounds(lo, hi))
+        continue;
+      if (failed(verifyDevices(op, part.pieces, lo, hi, PiecesAttr::kFrom,
+                               fromSides, source, destination)) ||
+          failed(verifyDevices(op, part.pieces, lo, hi, PiecesAttr::kTo,
+                               toSides, source, destination)))
+        return WalkResult::interrupt();
+    }
     return WalkResult::advance();
   });
   return success(!result.wasInterrupted());

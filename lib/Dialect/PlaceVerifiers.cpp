@@ -1,5 +1,6 @@
 //===- PlaceVerifiers.cpp - Placements against params and meshes ----------===//
 
+#include "LeadingLists.h"
 #include "PieceChecks.h"
 
 #include "dt/Geometry/Limits.h"
@@ -300,6 +301,15 @@ static LogicalResult verifyTensor(PlaceOp place, ParamOp param) {
                     Twine(tensor.getFirst().size()) +
                     " numbers, expected one for each of " +
                     Twine(param.numLeading()) + " leading dims");
+  for (llvm::ArrayRef<int64_t> lists :
+       {tensor.getLists(), tensor.getOrderLists()})
+    for (unsigned d = 0; d < param.numLeading(); ++d)
+      if (size_t count = listOf(lists, d).size();
+          count > 0 && int64_t(count) != param.getShape()[d])
+        return fail(place, param, "the param is here",
+                    "places " + place.placedName() + " with a list of " +
+                        Twine(count) + " in leading dim " + Twine(d) +
+                        ", expected " + Twine(param.getShape()[d]));
   std::string problem =
       problemOf(tensor.toGeometry(),
                 param.getShape().drop_front(param.numLeading()).vec());

@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "LeadingLists.h"
 #include "RowText.h"
 #include "TensorNames.h"
 
@@ -25,10 +26,7 @@ using EmitError = llvm::function_ref<InFlightDiagnostic()>;
 
 namespace dt {
 
-TensorAttr TensorAttr::get(MLIRContext *context, StringAttr name,
-                           llvm::ArrayRef<int64_t> first,
-                           llvm::ArrayRef<int64_t> step, int64_t order,
-                           llvm::ArrayRef<int64_t> orderStrides,
+TensorAttr TensorAttr::get(MLIRContext *context, StringAttr name, int64_t order,
                            const TensorView &view) {
   SmallVector<int64_t> bounds;
   for (const ViewDim &dim : view.dims) {
@@ -44,8 +42,32 @@ TensorAttr TensorAttr::get(MLIRContext *context, StringAttr name,
   if (!view.order.isIdentity())
     permutation = view.order.dims(view.dims.size());
   SmallVector<int64_t> parts(view.parts.begin(), view.parts.end());
-  return get(context, name, first, step, order, orderStrides, bounds,
-             permutation, parts, view.fill);
+  return get(context, name, /*first=*/{}, /*step=*/{}, /*lists=*/{}, order,
+             /*orderStrides=*/{}, /*orderLists=*/{}, bounds, permutation, parts,
+             view.fill);
+}
+
+std::vector<Sequence> TensorAttr::numbers() const {
+  return sequencesOf(getFirst(), getStep(), getLists());
+}
+
+std::vector<Sequence> TensorAttr::orderOffsets() const {
+  return sequencesOf({}, getOrderStrides(), getOrderLists());
+}
+
+TensorAttr TensorAttr::ofFamily(StringAttr name,
+                                llvm::ArrayRef<Sequence> numbers,
+                                llvm::ArrayRef<Sequence> offsets) const {
+  SmallVector<int64_t> first, step, strides;
+  for (const Sequence &sequence : numbers) {
+    first.push_back(sequence.first);
+    step.push_back(sequence.step);
+  }
+  for (const Sequence &sequence : offsets)
+    strides.push_back(sequence.step);
+  return get(getContext(), name, first, step, listsOf(numbers), getOrder(),
+             strides, listsOf(offsets), getBounds(), getPermutation(),
+             getParts(), getFill());
 }
 
 TensorView TensorAttr::toGeometry() const {
@@ -110,12 +132,14 @@ static LogicalResult verifyParts(EmitError emitError,
 }
 
 std::string TensorAttr::memberName(llvm::ArrayRef<int64_t> member) const {
-  return withNumbers(getName().getValue(), getFirst(), getStep(), member);
+  return withNumbers(getName().getValue(), getFirst(), getStep(), getLists(),
+                     member);
 }
 
 LogicalResult TensorAttr::verify(
     EmitError emitError, StringAttr name, llvm::ArrayRef<int64_t> first,
-    llvm::ArrayRef<int64_t> step, int64_t, llvm::ArrayRef<int64_t> orderStrides,
+    llvm::ArrayRef<int64_t> step, llvm::ArrayRef<int64_t> lists, int64_t,
+    llvm::ArrayRef<int64_t> orderStrides, llvm::ArrayRef<int64_t> orderLists,
     llvm::ArrayRef<int64_t> bounds, llvm::ArrayRef<int64_t> permutation,
     llvm::ArrayRef<int64_t> parts, llvm::ArrayRef<uint64_t> fill) {
   if (std::string problem = problemOfName(name.getValue(), first.size());
@@ -126,9 +150,15 @@ LogicalResult TensorAttr::verify(
     return emitError() << "tensor " << name << " has " << first.size()
                        << " numbers, " << step.size() << " steps and "
                        << orderStrides.size() << " order strides";
-  if (llvm::is_contained(step, 0))
-    return emitError() << "tensor " << name
-                       << " has a step of 0, expected distinct numbers";
+  for (auto [of, from] : {std::pair(lists, step), {orderLists, orderStrides}})
+    if (std::string problem = problemOfLists(
+            of == lists ? first : llvm::ArrayRef<int64_t>(), from, of);
+        !problem.empty())
+      return emitError() << "tensor " << name << " " << problem;
+  for (unsigned d = 0; d < step.size(); ++d)
+    if (step[d] == 0 && listOf(lists, d).empty())
+      return emitError() << "tensor " << name
+                         << " has a step of 0, expected distinct numbers";
   size_t rank = 0, numOwn = 0;
   if (failed(verifyBounds(emitError, bounds, rank, numOwn)) ||
       failed(verifyPermutation(emitError, permutation, rank)))
@@ -183,31 +213,16 @@ static ParseResult parseViewDim(AsmParser &parser,
   return success();
 }
 
-static ParseResult parseNumbers(AsmParser &parser,
-                                SmallVectorImpl<int64_t> &first,
-                                SmallVectorImpl<int64_t> &step) {
-  return parser.parseCommaSeparatedList(
-      AsmParser::Delimiter::OptionalSquare, [&]() -> ParseResult {
-        step.push_back(1);
-        if (parser.parseInteger(first.emplace_back()))
-          return failure();
-        if (succeeded(parser.parseOptionalKeyword("step")))
-          return parser.parseInteger(step.back());
-        return success();
-      });
-}
-
 Attribute TensorAttr::parse(AsmParser &parser, Type) {
   llvm::SMLoc loc = parser.getCurrentLocation();
   std::string name;
-  SmallVector<int64_t> first, step, orderStrides, bounds, permutation, parts;
+  SmallVector<int64_t> first, step, lists, orderStrides, orderLists, bounds,
+      permutation, parts;
   int64_t order = 0;
   if (parser.parseLess() || parser.parseString(&name) ||
-      parseNumbers(parser, first, step) || parser.parseKeyword("order") ||
-      parser.parseInteger(order))
-    return {};
-  if (succeeded(parser.parseOptionalPlus()) &&
-      parseIntList(parser, orderStrides))
+      parseNumbers(parser, first, step, lists) ||
+      parser.parseKeyword("order") || parser.parseInteger(order) ||
+      parseOffsets(parser, orderStrides, orderLists))
     return {};
   if (parser.parseComma() ||
       parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] {
@@ -230,8 +245,9 @@ Attribute TensorAttr::parse(AsmParser &parser, Type) {
     return {};
   return parser.getChecked<TensorAttr>(
       loc, parser.getContext(), StringAttr::get(parser.getContext(), name),
-      ArrayRef<int64_t>(first), ArrayRef<int64_t>(step), order,
-      ArrayRef<int64_t>(orderStrides), ArrayRef<int64_t>(bounds),
+      ArrayRef<int64_t>(first), ArrayRef<int64_t>(step),
+      ArrayRef<int64_t>(lists), order, ArrayRef<int64_t>(orderStrides),
+      ArrayRef<int64_t>(orderLists), ArrayRef<int64_t>(bounds),
       ArrayRef<int64_t>(permutation), ArrayRef<int64_t>(parts),
       ArrayRef<uint64_t>(fill));
 }
@@ -269,21 +285,9 @@ static void printViewDim(llvm::raw_ostream &os, const ViewDim &dim) {
 void TensorAttr::print(AsmPrinter &printer) const {
   printer << "<";
   printer.printString(getName());
-  if (!getFirst().empty()) {
-    printer << " [";
-    llvm::interleaveComma(llvm::zip(getFirst(), getStep()), printer,
-                          [&](auto pair) {
-                            printer << std::get<0>(pair);
-                            if (std::get<1>(pair) != 1)
-                              printer << " step " << std::get<1>(pair);
-                          });
-    printer << "]";
-  }
+  printNumbers(printer.getStream(), getFirst(), getStep(), getLists());
   printer << " order " << getOrder();
-  if (!getOrderStrides().empty()) {
-    printer << " + ";
-    printIntList(printer.getStream(), getOrderStrides());
-  }
+  printOffsets(printer.getStream(), getOrderStrides(), getOrderLists());
   printer << ", [";
   TensorView view = toGeometry();
   llvm::interleaveComma(view.dims, printer, [&](const ViewDim &dim) {

@@ -8,12 +8,16 @@
 //   layers.{}.w  23, 24, ... 45  [23, 45], each 1    other interval
 //   e.{}.w       0, 2, 4, 6      [0, 6], each 2
 //   e.{}.w       1, 3, 5, 7      [1, 7], each 2      other remainder
+//   l.{}.w       0, 1, 2, 4, 5   [0, 5], as listed
+//   l.{}.w       3, 7            [3, 7], each 4      neither is in the list
 //
 // What is not told apart so has its names written out.
 //
 //===----------------------------------------------------------------------===//
 
 #include "TensorNames.h"
+
+#include "LeadingLists.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
@@ -24,14 +28,28 @@ namespace dt {
 
 namespace {
 
-/// Numbers lo, lo + step, ... up to hi; step >= 1.
+/// Numbers lo, lo + step, ... up to hi; step >= 1. Or a list of them, sorted.
 struct Numbers {
   int64_t lo = 0, hi = 0;
   uint64_t step = 1;
+  std::vector<int64_t> list = {};
+
+  bool contains(int64_t number) const {
+    if (number < lo || number > hi)
+      return false;
+    if (!list.empty())
+      return std::binary_search(list.begin(), list.end(), number);
+    return (uint64_t(number) - uint64_t(lo)) % step == 0;
+  }
 
   bool areApart(const Numbers &other) const {
     if (hi < other.lo || other.hi < lo)
       return true;
+    for (auto [one, two] : {std::pair(this, &other), {&other, this}})
+      if (!one->list.empty())
+        return llvm::none_of(one->list, [two = two](int64_t number) {
+          return two->contains(number);
+        });
     uint64_t distance =
         uint64_t(std::max(lo, other.lo)) - uint64_t(std::min(lo, other.lo));
     return step == other.step && distance % step != 0;
@@ -82,6 +100,11 @@ std::string split(StringRef name, SmallVectorImpl<Run> &runs) {
 Numbers numbersOf(ParamOp param, unsigned dim) {
   int64_t first = param.getLeadingFirst()[dim];
   int64_t step = param.getLeadingStep()[dim];
+  std::vector<int64_t> list = listOf(param.getLeadingLists(), dim).vec();
+  if (!list.empty()) {
+    llvm::sort(list);
+    return {list.front(), list.back(), 1, std::move(list)};
+  }
   int64_t last = first + step * (param.getShape()[dim] - 1);
   uint64_t size = step < 0 ? 0 - uint64_t(step) : uint64_t(step);
   return {std::min(first, last), std::max(first, last), size};
@@ -133,12 +156,15 @@ bool isOpen(const Template &entry, ArrayRef<const Template *> samePattern) {
 } // namespace
 
 std::string withNumbers(StringRef name, ArrayRef<int64_t> first,
-                        ArrayRef<int64_t> step, ArrayRef<int64_t> member) {
+                        ArrayRef<int64_t> step, ArrayRef<int64_t> lists,
+                        ArrayRef<int64_t> member) {
   std::string result;
   for (auto [d, index] : llvm::enumerate(member)) {
     auto [before, after] = name.split("{}");
     result += before;
-    result += std::to_string(first[d] + step[d] * index);
+    ArrayRef<int64_t> list = listOf(lists, unsigned(d));
+    result += std::to_string(list.empty() ? first[d] + step[d] * index
+                                          : list[size_t(index)]);
     name = after;
   }
   return result + name.str();

@@ -175,6 +175,7 @@ MegatronConfig readQwen3Next(const ConfigReader &in) {
   readQwenExperts(in, out);
   out.sharedFfn = in.size("shared_expert_intermediate_size");
   out.sharedGate = true;
+  out.mtpLayers = in.sizeOr("num_nextn_predict_layers", 0, 0);
   out.linearLayers = readLinearLayers(in, out.moeLayers.size());
   out.linear = {in.sizeOr("linear_num_key_heads", 16),
                 in.sizeOr("linear_key_head_dim", 128),
@@ -335,9 +336,9 @@ void refuseOthers(const ConfigReader &in) {
   if (!in.flag("use_conv_bias", true))
     fail(in.keyPath("use_conv_bias") +
          ": Megatron-Core's mixers have that bias always");
-  for (const char *key : {"moe_latent_size", "num_nextn_predict_layers"})
-    if (in.sizeOr(key, 0, 0) > 0)
-      fail(in.keyPath(key) + " is not known for nemotron_h");
+  if (in.sizeOr("num_nextn_predict_layers", 0, 0) > 0)
+    fail(in.keyPath("num_nextn_predict_layers") +
+         " is not known for nemotron_h");
 }
 
 MegatronConfig readNemotronH(const ConfigReader &in) {
@@ -361,6 +362,10 @@ MegatronConfig readNemotronH(const ConfigReader &in) {
   out.expertFfn = in.size("moe_intermediate_size");
   out.sharedFfn = in.sizeOr("n_shared_experts", 1, 0) *
                   in.size("moe_shared_expert_intermediate_size");
+  out.expertLatent = in.sizeOr("moe_latent_size", 0, 0);
+  if (out.expertLatent > 0 && in.flag("mlp_bias", false))
+    fail(in.keyPath("mlp_bias") +
+         " is not known for projections of latent experts");
   out.expertBias = true;
   return out;
 }

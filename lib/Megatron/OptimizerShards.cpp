@@ -164,7 +164,7 @@ void Evaluator::addTensors(size_t index, int64_t rank,
     if (dim == param.numLeading) {
       tensor.order = param.orderBase;
       for (unsigned d = 0; d < param.numLeading; ++d)
-        tensor.order += param.orderStrides[d] * tensor.member[d];
+        tensor.order += param.orderOffsets[d].at(tensor.member[d]);
       tensor.chunk = chunkOf(param, tensor.member, rank);
       tensors.push_back(tensor);
       return;

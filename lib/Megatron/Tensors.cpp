@@ -187,9 +187,11 @@ void TensorLister::addLinearAttention(const std::string &prefix) {
   add(prefix + "out_proj.weight", {config.hidden, values}, columns());
 }
 
-/// Of the layer that is listed.
+/// Of the layer that is listed. A prediction layer has what the last layer has.
 void TensorLister::addAttentionOf(const std::string &prefix) {
-  bool isLinear = !config.linearLayers.empty() && config.linearLayers[layer];
+  const std::vector<bool> &linear = config.linearLayers;
+  bool isLinear =
+      !linear.empty() && (layer < 0 ? linear.back() : linear[size_t(layer)]);
   if (isLinear)
     return addLinearAttention(prefix + "self_attention.");
   if (config.kvRank == 0)
@@ -237,10 +239,16 @@ void TensorLister::addExperts(const std::string &prefix) {
     bias.dtype = DType::F32;
     bias.cut.fsdpDim.reset();
   }
+  int64_t seen = hidden;
+  if (config.expertLatent > 0) {
+    seen = config.expertLatent;
+    add(prefix + "fc1_latent_proj.weight", {seen, hidden}, replicated());
+    add(prefix + "fc2_latent_proj.weight", {hidden, seen}, replicated());
+  }
   int64_t fc1 = gatedRowsOf(config.expertFfn);
-  addGrouped(prefix + "experts.linear_fc1.", {fc1, hidden},
+  addGrouped(prefix + "experts.linear_fc1.", {fc1, seen},
              gatedRows(config.expertFfn), gatedRows(config.expertFfn));
-  addGrouped(prefix + "experts.linear_fc2.", {hidden, config.expertFfn},
+  addGrouped(prefix + "experts.linear_fc2.", {seen, config.expertFfn},
              columns(), replicated());
   if (config.sharedFfn == 0)
     return;

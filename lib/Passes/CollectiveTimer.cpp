@@ -20,9 +20,10 @@ constexpr int64_t kEffort = 100000;
 std::vector<Move> movesOf(CollectiveOp op, uint32_t flow) {
   std::vector<Move> out;
   for (auto transfer : op.getBody().front().getOps<TransferOp>())
-    transfer.getPieces().forEach([&](int64_t from, int64_t to, const Box &box) {
-      out.push_back({flow, uint32_t(transfer.getHop()), from, to, box});
-    });
+    for (const HopPieces &part : transfer.byHop())
+      part.pieces.forEach([&](int64_t from, int64_t to, const Box &box) {
+        out.push_back({flow, uint32_t(part.hop), from, to, box});
+      });
   llvm::stable_sort(out,
                     [](const Move &a, const Move &b) { return a.hop < b.hop; });
   return out;

@@ -44,13 +44,20 @@ std::vector<uint32_t> narrow(const std::vector<int64_t> &values) {
   return {values.begin(), values.end()};
 }
 
+std::vector<dtrt::LeadingDim> leadingDims(std::vector<Sequence> numbers,
+                                          ParamOp param) {
+  std::vector<dtrt::LeadingDim> out;
+  for (auto [dim, sequence] : llvm::enumerate(numbers))
+    out.push_back({sequence.first, sequence.step, param.getShape()[dim],
+                   std::move(sequence.list)});
+  return out;
+}
+
 dtrt::Family familyOf(ParamOp param) {
   dtrt::Family out;
   out.name = param.nameTemplate().str();
   unsigned leading = param.numLeading();
-  for (unsigned d = 0; d < leading; ++d)
-    out.leading.push_back({param.getLeadingFirst()[d],
-                           param.getLeadingStep()[d], param.getShape()[d]});
+  out.leading = leadingDims(param.numbers(), param);
   out.shape.assign(param.getShape().begin() + leading, param.getShape().end());
   StatesAttr states = param.getStates();
   for (auto [i, state] : llvm::enumerate(states.getEntries())) {
@@ -74,9 +81,7 @@ dtrt::NamedView viewOf(const SideTensor &own, uint32_t family) {
   out.side = own.side;
   out.family = family;
   out.name = own.tensor.getName().str();
-  for (auto [d, first] : llvm::enumerate(own.tensor.getFirst()))
-    out.leading.push_back(
-        {first, own.tensor.getStep()[d], ParamOp(own.param).getShape()[d]});
+  out.leading = leadingDims(own.tensor.numbers(), own.param);
   TensorView view = own.tensor.toGeometry();
   out.dims = std::move(view.dims);
   out.order = view.order;

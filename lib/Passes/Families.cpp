@@ -3,6 +3,7 @@
 #include "Families.h"
 
 #include <algorithm>
+#include <map>
 
 using namespace dt;
 
@@ -54,42 +55,26 @@ struct Slice {
   std::vector<Grid> grids;
 };
 
-/// Those of `slices` from `first` on that are a progression's, in turns.
-Progression progressionOf(const Slice *first, Stretch stretch, int64_t turn) {
-  Progression out{first[turn].value, 1, stretch.countOf(turn)};
-  if (out.count > 1)
-    out.step = first[turn + stretch.period].value - out.first;
-  return out;
-}
-
-/// Whether the slices of each progression are alike, and their values are its.
-bool areProgressions(const Slice *first, Stretch stretch) {
-  for (int64_t i = stretch.period; i < stretch.length; ++i) {
-    int64_t turn = i % stretch.period;
-    Progression run = progressionOf(first, stretch, turn);
-    if (first[i].value != run.first + run.step * (i / stretch.period) ||
-        first[i].grids != first[turn].grids)
-      return false;
-  }
-  return true;
-}
-
-/// Joins slices of equal grids whose values form progressions.
+/// Joins slices of equal grids, whatever their values.
 std::vector<Grid> joinSlices(const std::vector<Slice> &slices) {
+  std::vector<std::vector<const Slice *>> alike;
+  std::map<std::vector<Grid>, size_t> known;
+  for (const Slice &slice : slices) {
+    auto [at, isNew] = known.try_emplace(slice.grids, alike.size());
+    if (isNew)
+      alike.emplace_back();
+    alike[at->second].push_back(&slice);
+  }
   std::vector<Grid> out;
-  for (size_t i = 0; i < slices.size();) {
-    const Slice *first = &slices[i];
-    Stretch stretch =
-        longestStretch(int64_t(slices.size() - i), [&](Stretch longer) {
-          return areProgressions(first, longer);
-        });
-    for (int64_t turn = 0; turn < stretch.period; ++turn)
-      for (const Grid &inner : first[turn].grids) {
-        Grid grid = {progressionOf(first, stretch, turn)};
-        grid.insert(grid.end(), inner.begin(), inner.end());
-        out.push_back(grid);
-      }
-    i += size_t(stretch.length);
+  for (const std::vector<const Slice *> &joined : alike) {
+    std::vector<int64_t> values;
+    for (const Slice *slice : joined)
+      values.push_back(slice->value);
+    for (const Grid &inner : joined.front()->grids) {
+      Grid grid = {values};
+      grid.insert(grid.end(), inner.begin(), inner.end());
+      out.push_back(std::move(grid));
+    }
   }
   return out;
 }

@@ -32,24 +32,25 @@ public:
     if (!findHoles() || !findOrder())
       return {};
     TensorAttr first = members.front();
-    return TensorAttr::get(
-        first.getContext(), StringAttr::get(first.getContext(), name()),
-        numbers, steps, first.getOrder(), orderStrides, first.getBounds(),
-        first.getPermutation(), first.getParts(), first.getFill());
+    return first.ofFamily(StringAttr::get(first.getContext(), name()), numbers,
+                          orderOffsets);
   }
 
 private:
-  /// What a number of each member changes by along a dim, if it is an affine
-  /// function of the index there and of nothing else.
+  /// A number of each member along a dim, if it is a function of the index
+  /// there and of nothing else.
   template <typename NumberOf>
-  std::optional<int64_t> stepAlong(size_t dim, NumberOf numberOf) const {
-    auto found = affineSteps(counts, numberOf);
+  std::optional<Sequence> numbersAlong(size_t dim, NumberOf numberOf) const {
+    auto found = offsetsAlongDims(counts, numberOf);
     if (!found)
       return std::nullopt;
-    int64_t step = std::exchange((*found)[dim], 0);
-    bool isAlone =
-        llvm::all_of(*found, [](int64_t other) { return other == 0; });
-    return isAlone ? std::optional(step) : std::nullopt;
+    std::vector<int64_t> along = std::exchange((*found)[dim], {});
+    for (const std::vector<int64_t> &other : *found)
+      if (llvm::any_of(other, [](int64_t offset) { return offset != 0; }))
+        return std::nullopt;
+    for (int64_t &number : along)
+      number += numberOf(0);
+    return Sequence::of(std::move(along));
   }
 
   /// Which numbers of the name stand for which dims.
@@ -62,22 +63,23 @@ private:
         continue;
       if (numbers.size() == counts.size())
         return false;
-      auto step = stepAlong(numbers.size(), numberOf);
-      if (!step)
+      auto along = numbersAlong(numbers.size(), numberOf);
+      if (!along)
         return false;
       isHole.back() = true;
-      numbers.push_back(numberOf(0));
-      steps.push_back(*step);
+      numbers.push_back(std::move(*along));
     }
     return numbers.size() == counts.size();
   }
 
   bool findOrder() {
-    auto found =
-        affineSteps(counts, [&](size_t i) { return members[i].getOrder(); });
-    if (found)
-      orderStrides.assign(found->begin(), found->end());
-    return found.has_value();
+    auto found = offsetsAlongDims(
+        counts, [&](size_t i) { return members[i].getOrder(); });
+    if (!found)
+      return false;
+    for (std::vector<int64_t> &offsets : *found)
+      orderOffsets.push_back(Sequence::of(std::move(offsets)));
+    return true;
   }
 
   std::string name() const {
@@ -93,8 +95,8 @@ private:
   ArrayRef<TensorAttr> members;
   const std::vector<int64_t> &counts;
   std::vector<NumberedName> names;
-  std::vector<bool> isHole;                          // by number of the name
-  SmallVector<int64_t> numbers, steps, orderStrides; // by dim
+  std::vector<bool> isHole;                    // by number of the name
+  std::vector<Sequence> numbers, orderOffsets; // by dim
 };
 
 } // namespace

@@ -166,13 +166,13 @@ std::vector<Group> GroupFinder::run(const Flow &flow) {
     numbers.try_emplace(rootOf(device), numbers.size());
   std::vector<Group> groups(numbers.size());
   for (TransferOp transfer : transfers)
-    forEachPair(transfer.getPieces(),
-                [&](int64_t from, int64_t to, int64_t elements) {
-                  Group &group = groups[numberOf(from)];
-                  group.members.insert({from, to});
-                  group.passesOn |= transfer.getHop() > 0;
-                  group.traffic.add(from, to, elements, transfer.getHop());
-                });
+    for (const HopPieces &part : transfer.byHop())
+      forEachPair(part.pieces, [&](int64_t from, int64_t to, int64_t elements) {
+        Group &group = groups[numberOf(from)];
+        group.members.insert({from, to});
+        group.passesOn |= part.hop > 0;
+        group.traffic.add(from, to, elements, part.hop);
+      });
   addDemands(flow, groups);
   return groups;
 }
@@ -437,26 +437,35 @@ CollectiveOp FlowFuser::makeOp(const BucketKey &key,
 void FlowFuser::dealOut(MutableArrayRef<CollectiveOp> ops) {
   Block &body = info.op().getBody().front();
   for (TransferOp transfer : transfers) {
-    RowDealer rows(transfer.getPieces(), [&](int64_t sender) {
-      return bucketOf[finder.numberOf(sender)];
-    });
-    for (auto [bucket, op] : llvm::enumerate(ops)) {
-      PiecesAttr pieces = rows.of(int(bucket));
-      if (!pieces)
+    std::vector<SmallVector<HopPieces>> parts(ops.size());
+    SmallVector<HopPieces> rest;
+    for (const HopPieces &part : transfer.byHop()) {
+      RowDealer rows(part.pieces, [&](int64_t sender) {
+        return bucketOf[finder.numberOf(sender)];
+      });
+      for (size_t bucket = 0; bucket < ops.size(); ++bucket)
+        if (PiecesAttr pieces = rows.of(int(bucket))) {
+          parts[bucket].push_back({part.hop, pieces});
+          fused += pieces.numElements();
+        }
+      if (PiecesAttr pieces = rows.of(-1)) {
+        rest.push_back({part.hop, pieces});
+        left += pieces.numElements();
+      }
+    }
+    for (auto [op, own] : llvm::zip_equal(ops, parts)) {
+      if (own.empty())
         continue;
       OpBuilder::InsertionGuard guard(builder);
       builder.setInsertionPointToEnd(&op.getBody().front());
       TransferOp::create(builder, transfer.getLoc(), transfer.getParamAttr(),
-                         transfer.getStatesAttr(), pieces, transfer.getHop());
-      fused += pieces.numElements();
+                         transfer.getStatesAttr(), own);
     }
-    PiecesAttr rest = rows.of(-1);
-    if (!rest) {
+    if (rest.empty()) {
       transfer.erase();
       continue;
     }
-    left += rest.numElements();
-    transfer.setPiecesAttr(rest);
+    transfer.setByHop(rest);
     transfer->moveBefore(&body, body.end());
   }
 }
@@ -497,7 +506,7 @@ struct FuseCollectivesPass : impl::FuseCollectivesBase<FuseCollectivesPass> {
       if (transfers.empty())
         continue;
       llvm::stable_sort(transfers, [](TransferOp a, TransferOp b) {
-        return a.getHop() < b.getHop();
+        return a.byHop().front().hop < b.byHop().front().hop;
       });
       FlowFuser fuser(info, transfers);
       fuser.run((**cells)[number]);

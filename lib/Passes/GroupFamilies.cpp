@@ -11,6 +11,9 @@
 //   layers.1.w at {"pp" = [0]}      ->        [{"pp" cuts [0, 2, 3]}, ...]
 //   layers.2.w at {"pp" = [1]}
 //
+// The numbers may be any: layers of one kind among others are one family, and
+// so is what layers of several kinds have at different places of theirs.
+//
 //===----------------------------------------------------------------------===//
 
 #include "Families.h"
@@ -89,7 +92,7 @@ public:
   /// The side's tensor that the place is of; null: it is the param.
   TensorAttr tensor(unsigned place) const { return tensors[place]; }
   int64_t orderBase() const { return all.members.front()->position; }
-  SmallVector<int64_t> orderStrides() const { return strides; }
+  ArrayRef<Sequence> orderOffsets() const { return offsets; }
 
 private:
   bool analyzeOrder();
@@ -98,13 +101,13 @@ private:
   size_t strideOf(unsigned dim) const {
     size_t stride = 1;
     for (unsigned d = dim + 1; d < grid.size(); ++d)
-      stride *= grid[d].count;
+      stride *= grid[d].size();
     return stride;
   }
 
   const Grid &grid;
   const Candidate &all;
-  SmallVector<int64_t> strides;
+  std::vector<Sequence> offsets;            // in registration order
   SmallVector<std::vector<Follow>> follows; // per place
   SmallVector<TensorAttr> tensors;          // per place
 };
@@ -112,7 +115,7 @@ private:
 SmallVector<unsigned> Family::varying() const {
   SmallVector<unsigned> out;
   for (unsigned d = 0; d < grid.size(); ++d)
-    if (grid[d].count > 1)
+    if (grid[d].size() > 1)
       out.push_back(d);
   return out;
 }
@@ -120,17 +123,20 @@ SmallVector<unsigned> Family::varying() const {
 std::vector<int64_t> Family::counts() const {
   std::vector<int64_t> out;
   for (unsigned d : varying())
-    out.push_back(grid[d].count);
+    out.push_back(int64_t(grid[d].size()));
   return out;
 }
 
-/// Registration order must be affine in the indices.
+/// Registration order must be a sum of what each index adds: where a layer
+/// begins, and where an expert stands in it.
 bool Family::analyzeOrder() {
-  auto steps =
-      affineSteps(counts(), [&](size_t i) { return all.members[i]->position; });
-  if (steps)
-    strides.assign(steps->begin(), steps->end());
-  return steps.has_value();
+  auto found = offsetsAlongDims(
+      counts(), [&](size_t i) { return all.members[i]->position; });
+  if (!found)
+    return false;
+  for (std::vector<int64_t> &along : *found)
+    offsets.push_back(Sequence::of(std::move(along)));
+  return true;
 }
 
 bool Family::analyzeAxis(unsigned place, StringRef axis) {
@@ -152,12 +158,12 @@ bool Family::analyzeAxis(unsigned place, StringRef axis) {
   }
   for (unsigned d : varying()) {
     auto alongDim = [&](size_t i) {
-      return i / strideOf(d) % grid[d].count * strideOf(d);
+      return i / strideOf(d) % grid[d].size() * strideOf(d);
     };
     if (!follows(alongDim))
       continue;
     follow.dim = d;
-    for (int64_t i = 0; i < grid[d].count; ++i) {
+    for (size_t i = 0; i < grid[d].size(); ++i) {
       ArrayRef<int64_t> own = coordinates(i * strideOf(d));
       if (own.size() != 1)
         return false;
@@ -336,18 +342,17 @@ void Grouper::formFamilies(const std::vector<const Tensor *> &group) {
   }
 }
 
-/// The members whose number of dim `dim` has an index that a progression of the
-/// stretch from `first` on has; all dims before it have one value.
+/// The members whose number of dim `dim` has an index that is in one of the
+/// turns of the stretch from `first` on; all dims before it have one value.
 Candidate slice(const Candidate &candidate, size_t dim, int64_t first,
                 Stretch stretch, int64_t turn) {
-  const Progression &all = candidate.grid[dim];
-  size_t each = candidate.members.size() / all.count;
-  int64_t count = stretch.countOf(turn);
+  const std::vector<int64_t> &all = candidate.grid[dim];
+  size_t each = candidate.members.size() / all.size();
   Candidate out;
   out.grid = candidate.grid;
-  out.grid[dim] = {all.first + all.step * (first + turn),
-                   count > 1 ? all.step * stretch.period : 1, count};
+  out.grid[dim].clear();
   for (int64_t i = turn; i < stretch.length; i += stretch.period) {
+    out.grid[dim].push_back(all[size_t(first + i)]);
     auto begin = candidate.members.begin() + (first + i) * each;
     out.members.insert(out.members.end(), begin, begin + each);
   }
@@ -359,7 +364,7 @@ Candidate slice(const Candidate &candidate, size_t dim, int64_t first,
 /// prefixes.
 Stretch bestStretch(const Candidate &candidate, size_t dim, int64_t first) {
   return longestStretch(
-      candidate.grid[dim].count - first, [&](Stretch stretch) {
+      int64_t(candidate.grid[dim].size()) - first, [&](Stretch stretch) {
         return llvm::all_of(llvm::seq(stretch.period), [&](int64_t turn) {
           Candidate part = slice(candidate, dim, first, stretch, turn);
           return Family(part).analyze();
@@ -380,9 +385,9 @@ void Grouper::form(const Candidate &candidate) {
   }
   size_t outer =
       llvm::find_if(candidate.grid,
-                    [](const Progression &p) { return p.count > 1; }) -
+                    [](const auto &values) { return values.size() > 1; }) -
       candidate.grid.begin();
-  for (int64_t first = 0; first < candidate.grid[outer].count;) {
+  for (int64_t first = 0; first < int64_t(candidate.grid[outer].size());) {
     Stretch stretch = bestStretch(candidate, outer, first);
     for (int64_t turn = 0; turn < stretch.period; ++turn)
       form(slice(candidate, outer, first, stretch, turn));
@@ -394,8 +399,8 @@ std::string Grouper::pattern(const Candidate &candidate) {
   const NumberedName &name = candidate.members.front()->numbered;
   std::string out = name.text.front();
   for (size_t i = 0; i < name.numbers.size(); ++i)
-    out += (candidate.grid[i].count > 1 ? std::string("{}")
-                                        : std::to_string(name.numbers[i])) +
+    out += (candidate.grid[i].size() > 1 ? std::string("{}")
+                                         : std::to_string(name.numbers[i])) +
            name.text[i + 1];
   return out;
 }
@@ -424,11 +429,11 @@ void Grouper::replace(const Candidate &candidate, const Family &family) {
   ParamOp first = candidate.members.front()->param;
   std::string tensorName = pattern(candidate);
   StringAttr symbol = symbolFor(tensorName);
-  SmallVector<int64_t> shape, firsts, steps;
+  SmallVector<int64_t> shape;
+  std::vector<Sequence> numbers;
   for (unsigned d : family.varying()) {
-    shape.push_back(candidate.grid[d].count);
-    firsts.push_back(candidate.grid[d].first);
-    steps.push_back(candidate.grid[d].step);
+    shape.push_back(int64_t(candidate.grid[d].size()));
+    numbers.push_back(Sequence::of(candidate.grid[d]));
   }
   shape.append(first.getShape().begin(), first.getShape().end());
 
@@ -439,10 +444,9 @@ void Grouper::replace(const Candidate &candidate, const Family &family) {
   auto param = ParamOp::create(builder, builder.getFusedLoc(locations),
                                symbol.getValue(), shape, first.getStates());
   param.setTensorAttr(builder.getStringAttr(tensorName));
-  param.setLeadingFirst(firsts);
-  param.setLeadingStep(steps);
+  param.setNumbers(numbers);
   param.setOrder(family.orderBase());
-  param.setOrderStrides(family.orderStrides());
+  param.setOrderOffsets(family.orderOffsets());
   param.setStorageAttr(first.getStorageAttr());
 
   auto reference = FlatSymbolRefAttr::get(symbol);

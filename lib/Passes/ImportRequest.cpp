@@ -124,8 +124,7 @@ TensorAttr Importer::tensorOf(const LayoutDecl &layout,
     return {};
   const ViewDecl &own = layout.views[*place.view];
   return TensorAttr::get(builder.getContext(), builder.getStringAttr(own.name),
-                         /*first=*/{}, /*step=*/{}, int64_t(*place.view),
-                         /*orderStrides=*/{}, own.view);
+                         int64_t(*place.view), own.view);
 }
 
 /// Dims of what is placed.

@@ -77,8 +77,8 @@ void writeOp(CollectiveOp from, const OpCalls &own, OpBuilder &builder) {
   unsigned rank = first.getPieces().getRank();
   RowSet set = compressRows(rows, PiecesAttr::numColumns(rank));
   TransferOp::create(builder, from.getLoc(), from.getParamAttr(),
-                     from.getStatesAttr(), PiecesAttr::get(context, set, rank),
-                     /*hop=*/0);
+                     from.getStatesAttr(),
+                     HopPieces{0, PiecesAttr::get(context, set, rank)});
 }
 
 } // namespace

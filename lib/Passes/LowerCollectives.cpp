@@ -2,8 +2,8 @@
 //
 // A library's call, where that is chosen, stays a collective, of transfers that
 // go as the call has it. The body of any other one is how its data goes, so
-// that it only has to be put in its place: hop after hop, flow after flow, one
-// op for each, as routing wrote them.
+// that it only has to be put in its place: one op for each flow, as routing
+// wrote them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,21 +20,6 @@ namespace dt {
 #include "dt/Passes/Passes.h.inc"
 
 namespace {
-
-/// All pieces of several ops, as classes and then a table.
-PiecesAttr unite(ArrayRef<TransferOp> transfers) {
-  PiecesAttr first = TransferOp(transfers.front()).getPieces();
-  if (transfers.size() == 1)
-    return first;
-  RowSet rows;
-  rows.numColumns = first.getRows().getNumColumns();
-  for (TransferOp transfer : transfers) {
-    RowSet own = transfer.getPieces().toRowSet();
-    llvm::append_range(rows.classes, own.classes);
-    llvm::append_range(rows.table, own.table);
-  }
-  return PiecesAttr::get(first.getContext(), rows, first.getRank());
-}
 
 bool isOfLibrary(TransferOp transfer) {
   auto around = dyn_cast<CollectiveOp>(transfer->getParentOp());
@@ -75,7 +60,7 @@ struct LowerCollectivesPass : impl::LowerCollectivesBase<LowerCollectivesPass> {
       return success();
     if (failed(callLibrary(info)))
       return failure();
-    std::map<std::pair<int64_t, uint32_t>, SmallVector<TransferOp>> byHop;
+    std::map<uint32_t, SmallVector<TransferOp>> byFlow;
     WalkResult result = info.op()->walk([&](TransferOp transfer) {
       if (isOfLibrary(transfer))
         return WalkResult::advance();
@@ -85,17 +70,20 @@ struct LowerCollectivesPass : impl::LowerCollectivesBase<LowerCollectivesPass> {
                              "exactly those of one layout");
         return WalkResult::interrupt();
       }
-      byHop[{transfer.getHop(), *flow}].push_back(transfer);
+      byFlow[*flow].push_back(transfer);
       return WalkResult::advance();
     });
     if (result.wasInterrupted())
       return failure();
     OpBuilder builder(info.op().getContext());
     builder.setInsertionPointToEnd(&body);
-    for (auto &[key, transfers] : byHop) {
+    for (auto &[flow, transfers] : byFlow) {
       TransferOp first = transfers.front();
+      SmallVector<HopPieces> parts;
+      for (TransferOp transfer : transfers)
+        llvm::append_range(parts, transfer.byHop());
       TransferOp::create(builder, first.getLoc(), first.getParamAttr(),
-                         first.getStatesAttr(), unite(transfers), key.first);
+                         first.getStatesAttr(), parts);
       for (TransferOp transfer : transfers)
         transfer.erase();
     }

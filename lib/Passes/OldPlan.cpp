@@ -105,9 +105,11 @@ bool isSameFamily(ParamOp param, const dtrt::Family &family) {
       leading != family.leading.size() ||
       shape.drop_front(leading) != ArrayRef<int64_t>(family.shape))
     return false;
+  std::vector<Sequence> numbers = param.numbers();
   for (unsigned d = 0; d < leading; ++d)
-    if (family.leading[d].first != param.getLeadingFirst()[d] ||
-        family.leading[d].step != param.getLeadingStep()[d] ||
+    if (family.leading[d].first != numbers[d].first ||
+        family.leading[d].step != numbers[d].step ||
+        family.leading[d].list != numbers[d].list ||
         family.leading[d].count != shape[d])
       return false;
   return true;

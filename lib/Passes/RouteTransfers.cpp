@@ -1,8 +1,8 @@
 //===- RouteTransfers.cpp - Every destination byte and its source ---------===//
 //
 // Reads both layouts into a RoutingProblem, asks a solver, and writes what it
-// chose as few ops: one per param, group of states and hop, whose pieces are
-// affine classes and a table.
+// chose as few ops: one per param and group of states, whose pieces are affine
+// classes and a table, of transfers hop by hop.
 //
 //===----------------------------------------------------------------------===//
 
@@ -36,18 +36,29 @@ public:
     builder.setInsertionPointToEnd(&info.op().getBody().front());
   }
 
-  template <typename Op, typename... Extra>
-  void write(uint32_t flow, const Rows &rows, Extra... extra) {
-    const FlowInfo &from = info.flows[flow];
-    unsigned rank = info.shapeOf(flow).size();
-    ParamOp param = from.param;
-    RowSet set = compressRows(rows, PiecesAttr::numColumns(rank));
-    Op::create(builder, info.op().getLoc(),
-               FlatSymbolRefAttr::get(param.getSymNameAttr()), from.stateNames,
-               PiecesAttr::get(builder.getContext(), set, rank), extra...);
+  template <typename Op> void write(uint32_t flow, const Rows &rows) {
+    Op::create(builder, info.op().getLoc(), nameOf(flow),
+               info.flows[flow].stateNames, piecesOf(flow, rows));
+  }
+  void writeTransfer(uint32_t flow, const std::map<uint32_t, Rows> &byHop) {
+    SmallVector<HopPieces> parts;
+    for (const auto &[hop, rows] : byHop)
+      parts.push_back({int64_t(hop), piecesOf(flow, rows)});
+    TransferOp::create(builder, info.op().getLoc(), nameOf(flow),
+                       info.flows[flow].stateNames, parts);
   }
 
 private:
+  FlatSymbolRefAttr nameOf(uint32_t flow) const {
+    ParamOp param = info.flows[flow].param;
+    return FlatSymbolRefAttr::get(param.getSymNameAttr());
+  }
+  PiecesAttr piecesOf(uint32_t flow, const Rows &rows) const {
+    unsigned rank = info.shapeOf(flow).size();
+    RowSet set = compressRows(rows, PiecesAttr::numColumns(rank));
+    return PiecesAttr::get(builder.getContext(), set, rank);
+  }
+
   const TransitionInfo &info;
   OpBuilder builder;
 };
@@ -120,12 +131,12 @@ void writeZeros(const TransitionInfo &info, Writer &writer) {
 }
 
 void writeTransfers(const Routing &routing, Writer &writer) {
-  std::map<std::pair<uint32_t, uint32_t>, Rows> rows; // (hop, flow)
+  std::map<uint32_t, std::map<uint32_t, Rows>> rows; // by flow and hop
   for (const Move &move : routing.moves)
-    appendRow(rows[{move.hop, move.flow}], move.source, move.destination,
+    appendRow(rows[move.flow][move.hop], move.source, move.destination,
               move.box);
-  for (const auto &[key, table] : rows)
-    writer.write<TransferOp>(key.second, table, int64_t(key.first));
+  for (const auto &[flow, byHop] : rows)
+    writer.writeTransfer(flow, byHop);
 }
 
 struct RouteTransfersPass : impl::RouteTransfersBase<RouteTransfersPass> {

@@ -58,10 +58,8 @@ int64_t BucketedPlaces::positionOf(ParamOp param) {
 void BucketedPlaces::setOrder(PlaceOp place, ParamOp param,
                               BucketedParam &entry) {
   TensorAttr tensor = place.getTensorAttr();
-  ArrayRef<int64_t> strides =
-      tensor ? tensor.getOrderStrides() : param.getOrderStrides();
-  entry.orderStrides.assign(strides.begin(), strides.end());
-  entry.orderStrides.resize(entry.numLeading, 0);
+  entry.orderOffsets = tensor ? tensor.orderOffsets() : param.orderOffsets();
+  entry.orderOffsets.resize(entry.numLeading, {0, /*step=*/0});
   if (tensor)
     entry.orderBase = tensor.getOrder();
   else
@@ -374,6 +372,7 @@ private:
     return tensor.getName().getValue() == param.nameTemplate() &&
            tensor.getFirst() == param.getLeadingFirst() &&
            tensor.getStep() == param.getLeadingStep() &&
+           tensor.getLists() == param.getLeadingLists() &&
            tensor.toGeometry().isWhole(
                param.getShape().drop_front(param.numLeading()).vec());
   }

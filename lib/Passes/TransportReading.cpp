@@ -138,6 +138,7 @@ private:
   /// An op whose pieces are still to be read, and where they go.
   struct PieceJob {
     MovementOpInterface op;
+    PiecesAttr pieces; // of the op
     uint32_t number, flow, step;
     Kind kind;
     int32_t wave;
@@ -163,7 +164,11 @@ private:
     return reading.plan.steps.back();
   }
   LogicalResult addPieces(MovementOpInterface op, int32_t wave,
-                          uint32_t collective = kNoCollective);
+                          uint32_t collective = kNoCollective) {
+    return addPieces(op, op.getPieces(), wave, collective);
+  }
+  LogicalResult addPieces(MovementOpInterface op, PiecesAttr pieces,
+                          int32_t wave, uint32_t collective);
   LogicalResult addCollective(LibraryCollectiveOp op, int32_t wave);
   LogicalResult addLocal(Operation *op);
   LogicalResult addBeside(CopyOp copy);
@@ -189,18 +194,18 @@ private:
   size_t numPieces = 0, numSlots = 0;
 };
 
-/// The pieces of an op belong to the last step.
-LogicalResult BodyReader::addPieces(MovementOpInterface op, int32_t wave,
-                                    uint32_t collective) {
+/// Pieces of an op, all or those of a hop, belong to the last step.
+LogicalResult BodyReader::addPieces(MovementOpInterface op, PiecesAttr pieces,
+                                    int32_t wave, uint32_t collective) {
   auto flow = info.flowOf(op);
   if (!flow)
     return op.emitOpError("names states that are not one flow, expected "
                           "exactly those of one layout");
   auto step = uint32_t(reading.plan.steps.size() - 1);
   PlanStep &own = reading.plan.steps.back();
-  jobs.push_back(
-      {op, numberOf(op), *flow, step, own.kind, wave, numPieces, collective});
-  numPieces += op.getPieces().numPieces();
+  jobs.push_back({op, pieces, numberOf(op), *flow, step, own.kind, wave,
+                  numPieces, collective});
+  numPieces += pieces.numPieces();
   own.last = numPieces;
   return success();
 }
@@ -371,7 +376,7 @@ void BodyReader::readPieces(PieceJob &job) {
   uint32_t fedBy =
       isDerived ? info.flows[job.flow].derivedFrom.value_or(flow) : flow;
   RelayHop relay = relayOf(job.op);
-  job.op.getPieces().forEach([&](int64_t from, int64_t to, const Box &box) {
+  job.pieces.forEach([&](int64_t from, int64_t to, const Box &box) {
     *next++ = {job.number, flow,  fedBy, job.step,
                job.wave,   from,  to,    box.volume() * width,
                box,        false, relay, job.collective};
@@ -528,8 +533,12 @@ FailureOr<TransitionReading> BodyReader::readTransport() {
 /// Local work first, then hop after hop, then what is made from other states:
 /// the body has no order of its own.
 FailureOr<TransitionReading> BodyReader::readRouting() {
-  std::map<int64_t, std::vector<Operation *>>
-      byTime;                                      // hop; -1 before, then made
+  // By hop; -1 before, then made.
+  std::map<int64_t, std::vector<std::pair<Operation *, PiecesAttr>>> byTime;
+  auto addHops = [&](TransferOp transfer) {
+    for (const HopPieces &part : transfer.byHop())
+      byTime[part.hop].push_back({transfer, part.pieces});
+  };
   llvm::DenseMap<Operation *, uint32_t> libraries; // of library calls
   for (Operation &op : info.op().getBody().front()) {
     if (!op.hasTrait<RoutingLevelOp>())
@@ -537,30 +546,29 @@ FailureOr<TransitionReading> BodyReader::readRouting() {
     // A collective is its transfers.
     if (auto collective = dyn_cast<CollectiveOp>(op)) {
       for (auto transfer : collective.getBody().front().getOps<TransferOp>())
-        byTime[transfer.getHop()].push_back(transfer);
+        addHops(transfer);
       if (collective.getLibrary())
         libraries.insert({collective, uint32_t(libraries.size())});
       continue;
     }
-    auto transfer = dyn_cast<TransferOp>(op);
-    byTime[transfer            ? transfer.getHop()
-           : isa<DeriveOp>(op) ? INT64_MAX
-                               : -1]
-        .push_back(&op);
+    if (auto transfer = dyn_cast<TransferOp>(op))
+      addHops(transfer);
+    else
+      byTime[isa<DeriveOp>(op) ? INT64_MAX : -1].push_back({&op, {}});
   }
   for (const auto &[hop, ops] : byTime) {
     bool isHop = hop >= 0 && hop != INT64_MAX;
     if (isHop && hop > INT32_MAX)
-      return ops.front()->emitOpError()
+      return ops.front().first->emitOpError()
              << "has hop " << hop << ", more than the limit of " << INT32_MAX;
     if (isHop)
       addStep(Kind::Wave, int32_t(hop));
-    for (Operation *op : ops) {
+    for (auto [op, pieces] : ops) {
       auto library = libraries.find(op->getParentOp());
       uint32_t collective =
           library == libraries.end() ? kNoCollective : library->second;
-      if (failed(isHop ? addPieces(cast<MovementOpInterface>(op), int32_t(hop),
-                                   collective)
+      if (failed(isHop ? addPieces(cast<MovementOpInterface>(op), pieces,
+                                   int32_t(hop), collective)
                        : addLocal(op)))
         return failure();
     }

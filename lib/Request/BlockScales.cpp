@@ -30,6 +30,7 @@ struct Entry {
   std::string of;    // a glob on the destination's own tensors
   std::string scale; // name of the scales; `{}` is the tensor's
   std::vector<int64_t> block = {128, 128};
+  DType scaleDType = DType::F32;
   JsonKey key = {};
   bool matches = false;
 };
@@ -70,7 +71,8 @@ std::string text(Interval interval, size_t dim) {
 }
 
 Entry readEntry(const Json &json, const std::string &path) {
-  checkKeys(asObject(json, path), path, {"of", "dtype", "block", "scale"});
+  checkKeys(asObject(json, path), path,
+            {"of", "dtype", "block", "scale", "scale_dtype"});
   Entry entry;
   entry.path = path;
   entry.key = keyOf(json, path);
@@ -82,6 +84,13 @@ Entry readEntry(const Json &json, const std::string &path) {
     if (parseDType(asString(*dtype, path + ".dtype")) != kQuantized)
       fail(path + ".dtype is " + inQuotes(dtype->string) +
            ", expected \"f8_e4m3\"");
+  if (const Json *dtype = json.find("scale_dtype")) {
+    auto found = parseDType(asString(*dtype, path + ".scale_dtype"));
+    if (found != DType::F32 && found != DType::F8E8M0)
+      fail(path + ".scale_dtype is " + inQuotes(dtype->string) +
+           ", expected \"f32\" or \"f8_e8m0\"");
+    entry.scaleDType = *found;
+  }
   if (const Json *block = json.find("block")) {
     entry.block = asIntegers(*block, path + ".block", 1);
     if (entry.block.size() != 2)
@@ -428,7 +437,7 @@ void Quantizer::quantize(uint32_t tensor, const Entry &entry) {
   TensorDecl scales;
   scales.name = addName(namesOfRequest, request.tensors[tensor].name, entry);
   scales.shape = coarseShape(request.tensors[tensor].shape, blocks);
-  scales.states = {{"param", DType::F32, DType::F32, ""}};
+  scales.states = {{"param", entry.scaleDType, entry.scaleDType, ""}};
   scales.partial = request.tensors[tensor].partial;
   scales.key = entry.key;
   for (Side side : {Side::Source, Side::Destination})
@@ -457,7 +466,8 @@ void Quantizer::run() {
       else
         entry->matches = true;
       if (entry && first &&
-          (entry->block != first->block || entry->scale != first->scale))
+          (entry->block != first->block || entry->scale != first->scale ||
+           entry->scaleDType != first->scaleDType))
         fail(entry->path + " and " + first->path +
              " quantise parts of tensor " + inQuotes(request.tensors[t].name) +
              " in two ways");

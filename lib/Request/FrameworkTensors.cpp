@@ -375,6 +375,8 @@ constexpr FrameworkTensor kNemotronH[] = {
     {LAYER "mlp.linear_fc2.bias", HF "mixer.down_proj.bias"},
     {LAYER "mlp.router.weight", HF "mixer.gate.weight"},
     {LAYER "mlp.router.expert_bias", HF "mixer.gate.e_score_correction_bias"},
+    {LAYER "mlp.fc1_latent_proj.weight", HF "mixer.fc1_latent_proj.weight"},
+    {LAYER "mlp.fc2_latent_proj.weight", HF "mixer.fc2_latent_proj.weight"},
     {LAYER "mlp.experts.linear_fc1.weight", HF "mixer.experts.up_proj"},
     {LAYER "mlp.experts.linear_fc2.weight", HF "mixer.experts.down_proj"},
     {LAYER "mlp.shared_experts.linear_fc1.weight",

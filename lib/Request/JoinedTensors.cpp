@@ -94,15 +94,16 @@ public:
     JoinedModel out;
     out.listed = listed;
     out.parts.resize(listed.tensors.size());
+    out.partings.resize(listed.tensors.size());
     out.model = listed;
     out.model.tensors.clear();
     std::vector<bool> isDone(groups.size());
     std::unordered_set<std::string> names;
     for (uint32_t t = 0; t < listed.tensors.size(); ++t) {
-      out.partings.push_back(partings.of(t));
       auto found = groupOf.find(t);
       auto next = uint32_t(out.model.tensors.size());
       if (found == groupOf.end()) {
+        out.partings[t] = partings.of(t);
         out.parts[t].tensor = next;
         out.model.tensors.push_back(partings.of(t).apply(listed.tensors[t]));
       } else if (!isDone[found->second]) {
@@ -140,17 +141,20 @@ private:
     ModelTensor tensor = listed.tensors[group.tensors.front()];
     tensor.name = group.name;
     tensor.shape[group.dim] = 0;
-    for (uint32_t t : group.tensors) {
+    JoinedParting parting = partings.joined(group.tensors, group.dim);
+    int64_t dim = parting.whole.firstPart(group.dim), offset = 0;
+    for (size_t i = 0; i < group.tensors.size(); ++i) {
+      uint32_t t = group.tensors[i];
       const ModelTensor &part = listed.tensors[t];
-      if (!partings.of(t).empty())
-        fail(partings.pathOf(t) + ".unflatten parts tensor " +
-             inQuotes(part.name) + ", which is in a \"concat\"");
-      out.parts[t] = {index, group.dim, tensor.shape[group.dim]};
+      out.partings[t] = parting.parts[i];
+      out.parts[t] = {index, dim, offset};
+      offset += parting.parts[i].apply(part).shape[dim];
       tensor.shape[group.dim] += part.shape[group.dim];
       // Of several parts that are cut, only a rule can say in which blocks.
       tensor.hasCut &= part.hasCut && !part.cut.tpDim;
     }
-    return tensor;
+    out.ones[index] = {tensor, parting.whole};
+    return parting.whole.apply(tensor);
   }
 
   const Model &listed;

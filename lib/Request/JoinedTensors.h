@@ -11,6 +11,7 @@
 
 #include "PartedTensors.h"
 
+#include <map>
 #include <unordered_map>
 
 namespace dt::request {
@@ -50,17 +51,26 @@ private:
 /// there, or they cannot be one.
 std::vector<Group> groupsOf(const Concat &concat, TensorsByName &listed);
 
-/// What of a joined model a listed tensor is: from `offset` on along `dim`.
+/// What of a joined model a listed tensor is: from `offset` on along `dim`,
+/// both of its dims as they are parted.
 struct PartOf {
   uint32_t tensor = 0;
   int64_t dim = 0, offset = 0;
 };
 
+/// A tensor that several are, with the dims that they have in the list, and how
+/// these are parted.
+struct JoinedTensor {
+  ModelTensor tensor;
+  Parting parting;
+};
+
 struct JoinedModel {
   Model model;
   Model listed;
-  std::vector<PartOf> parts;     // of `listed`
-  std::vector<Parting> partings; // likewise
+  std::vector<PartOf> parts;             // of `listed`
+  std::vector<Parting> partings;         // likewise
+  std::map<uint32_t, JoinedTensor> ones; // by number in `model`
 };
 
 /// A model that nobody joins or parts.

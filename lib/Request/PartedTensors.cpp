@@ -179,6 +179,49 @@ TensorView Parting::carry(const TensorView &view, std::string &error) const {
   return out;
 }
 
+/// How a tensor is parted, as the first of those that are one along `dim` is.
+Parting Partings::alike(uint32_t first, uint32_t tensor, int64_t dim) const {
+  auto textOfNames = [&] {
+    return inQuotes(listed.tensors[tensor].name) + " and " +
+           inQuotes(listed.tensors[first].name) +
+           ", which are in one \"concat\"";
+  };
+  Parting out = partings[first];
+  std::vector<int64_t> &along = out.sizes[dim];
+  int64_t size = listed.tensors[tensor].shape[dim], row = 1;
+  for (size_t part = 1; part < along.size(); ++part)
+    row *= along[part];
+  if (size % row != 0)
+    fail(paths[first] + ".unflatten parts dim " + std::to_string(dim) +
+         " of tensors " + textOfNames() + ", in rows of " +
+         std::to_string(row) + " elements, but the one has " +
+         std::to_string(size));
+  along.front() = size / row;
+  if (!partings[tensor].empty() && !(partings[tensor] == out))
+    fail(paths[tensor] + ".unflatten parts tensors " + textOfNames() +
+         ", in two ways");
+  return out;
+}
+
+JoinedParting Partings::joined(const std::vector<uint32_t> &tensors,
+                               int64_t dim) const {
+  JoinedParting out;
+  auto first = std::find_if(tensors.begin(), tensors.end(),
+                            [&](uint32_t t) { return !partings[t].empty(); });
+  if (first == tensors.end()) {
+    out.parts.resize(tensors.size());
+    return out;
+  }
+  int64_t slowest = 0;
+  for (uint32_t tensor : tensors) {
+    out.parts.push_back(alike(*first, tensor, dim));
+    slowest += out.parts.back().sizes[dim].front();
+  }
+  out.whole = out.parts.front();
+  out.whole.sizes[dim].front() = slowest;
+  return out;
+}
+
 void Partings::add(const Unflatten &unflatten, const std::string &of) {
   for (size_t t = 0; t < listed.tensors.size(); ++t) {
     if (!matchGlob(of, listed.tensors[t].name))

@@ -52,9 +52,16 @@ public:
   }
 
 private:
+  friend class Partings;
   std::optional<int64_t> place(std::optional<int64_t> dim) const;
 
   std::vector<std::vector<int64_t>> sizes; // per listed dim, one or more
+};
+
+/// How tensors are parted that are one along a dim, and how that one is.
+struct JoinedParting {
+  std::vector<Parting> parts;
+  Parting whole;
 };
 
 /// The partings of a model's tensors that the entries of a side, or both, say.
@@ -67,10 +74,14 @@ public:
   void add(const Unflatten &unflatten, const std::string &of);
   bool empty() const { return !any; }
   const Parting &of(uint32_t tensor) const { return partings[tensor]; }
-  /// The entry that says it.
-  const std::string &pathOf(uint32_t tensor) const { return paths[tensor]; }
+  /// Of tensors that are one along `dim`. What is said of some holds of all,
+  /// but for how many of the slowest part of `dim` each has. Fails where they
+  /// differ otherwise.
+  JoinedParting joined(const std::vector<uint32_t> &tensors, int64_t dim) const;
 
 private:
+  Parting alike(uint32_t first, uint32_t tensor, int64_t dim) const;
+
   const Model &listed;
   std::vector<Parting> partings;
   std::vector<std::string> paths;

@@ -531,10 +531,11 @@ void SideReader::refuseConcatenated(uint32_t listed) {
 void SideReader::addGroup(size_t number) {
   const auto &[group, key] = groups[number];
   uint32_t index = joined.parts[group.tensors.front()].tensor;
-  ModelTensor tensor = joined.model.tensors[index];
+  const JoinedTensor &one = joined.ones.at(index);
+  ModelTensor tensor = one.tensor;
   tensor.name = group.name;
   tensor.key = key;
-  Viewer viewer(tensor, index);
+  Viewer viewer(tensor, index, one.parting);
   viewer.addWhole();
   add(viewer, std::move(viewer.views));
 }
@@ -544,9 +545,11 @@ void SideReader::addGroup(size_t number) {
 void SideReader::carryToJoined(uint32_t listed, std::vector<int64_t> padded,
                                std::vector<ViewDecl> &views) {
   const PartOf &part = joined.parts[listed];
-  int64_t size = joined.listed.tensors[listed].shape[part.dim];
+  int64_t size = joined.partings[listed]
+                     .apply(joined.listed.tensors[listed])
+                     .shape[part.dim];
   int64_t all = joined.model.tensors[part.tensor].shape[part.dim];
-  if (all == size || !joined.partings[listed].empty())
+  if (all == size)
     return; // it is all of it
   int64_t &behind = zeros[part.tensor];
   for (ViewDecl &view : views) {

@@ -20,6 +20,10 @@ from .state import Part
 QUANTIZED = torch.float8_e4m3fn
 _LARGEST = torch.finfo(QUANTIZED).max
 
+#: What scales may be: any f32, or powers of two, as an f32 or as the exponent
+#: alone.
+_FORMATS = ("float", "ue8m0")
+_EXPONENT = getattr(torch, "float8_e8m0fnu", None)
 #: Rows and columns of a block.
 Block = tuple[int, int]
 #: A model, its pipeline chunks, or its tensors by name; lists are of pieces.
@@ -31,8 +35,38 @@ def _coarse(sizes: Sequence[int], block: Block) -> tuple[int, ...]:
     return (*leading, -(-rows // block[0]), -(-columns // block[1]))
 
 
+def _check_format(scale_format: str, scale_dtype: torch.dtype) -> None:
+    if scale_format not in _FORMATS:
+        raise InvalidError(
+            f"a format of scales {scale_format!r}, expected one of "
+            f"{list(_FORMATS)}"
+        )
+    if scale_format == "ue8m0" and _EXPONENT is None:
+        raise InvalidError(
+            f"PyTorch {torch.__version__} has no float8_e8m0fnu, of which "
+            "'ue8m0' is made"
+        )
+    allowed = [torch.float32] + [_EXPONENT] * (scale_format == "ue8m0")
+    if scale_dtype not in allowed:
+        raise InvalidError(
+            f"scales of {scale_dtype} and format {scale_format!r}, expected "
+            f"{' or '.join(map(str, allowed))}"
+        )
+
+
+def _to_powers_of_two(scales: torch.Tensor) -> torch.Tensor:
+    """The next power of two, as transformers finds it; what has none, such as
+    infinity, is no number."""
+    least = torch.finfo(torch.float32).tiny
+    powers = torch.pow(2.0, torch.ceil(torch.log2(scales.clamp(min=least))))
+    return powers.to(_EXPONENT).float()
+
+
 def quantize(
-    values: torch.Tensor, block: Block = (128, 128)
+    values: torch.Tensor,
+    block: Block = (128, 128),
+    scale_format: str = "float",
+    scale_dtype: torch.dtype = torch.float32,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """FP8 (e4m3) of a tensor's last two dims, block by block, and the f32 scale
     of each block, by which its values are multiplied to have the tensor back.
@@ -43,7 +77,12 @@ def quantize(
 
         factor = 448 / max(abs(block)), or 1 of a block of zeros
         block = (block * factor).clamp(-448, 448) in e4m3; scale = 1 / factor
+
+    With `scale_format` "ue8m0" a scale is the next power of two, 2 to the
+    ceil(log2(1 / factor)), and the factor 1 / scale: as DeepSeek-V3.1 has them
+    (`scale_fmt`), in f32, or in `scale_dtype` torch.float8_e8m0fnu.
     """
+    _check_format(scale_format, scale_dtype)
     *leading, rows, columns = values.shape
     height, width = block
     tiles = *leading, *_coarse((rows, columns), block)
@@ -56,9 +95,14 @@ def quantize(
     factors = torch.where(
         largest > 0, _LARGEST / torch.where(largest > 0, largest, ones), ones
     )
+    scales = 1.0 / factors
+    if scale_format == "ue8m0":
+        scales = _to_powers_of_two(scales)
+        factors = 1.0 / scales
     tiled = (tiled * factors[..., :, None, :, None]).clamp(-_LARGEST, _LARGEST)
     whole = tiled.reshape(*leading, tiles[-2] * height, tiles[-1] * width)
-    return whole[..., :rows, :columns].to(QUANTIZED), 1.0 / factors
+    weights = whole[..., :rows, :columns].to(QUANTIZED)
+    return weights, scales.to(scale_dtype)
 
 
 @dataclass
@@ -74,9 +118,11 @@ class _Quantized:
         """A plan of mode flat has taken what was made."""
         return self.weights.numel() != self.values.numel()
 
-    def refresh(self, block: Block) -> None:
+    def refresh(self, block: Block, scale_format: str) -> None:
         with torch.no_grad():
-            weights, scales = quantize(self.values, block)
+            weights, scales = quantize(
+                self.values, block, scale_format, self.scales.dtype
+            )
             self.weights.copy_(weights)
             self.scales.copy_(scales)
 
@@ -97,6 +143,9 @@ class BlockScaled(Part):
     plan of mode flat gives back as it goes. All else is given as it is;
     `prepare` refuses what the plan has in FP8 and `of` does not match.
 
+    `scale_format` and `scale_dtype` are those of `quantize` above; the dtype is
+    what the request's `scale_dtype` says.
+
     A tensor that says where it lies (a DTensor, a `capture.Piece`) has whole
     blocks of the full one; of any other the blocks begin where it does.
     """
@@ -107,10 +156,14 @@ class BlockScaled(Part):
         of: str | Iterable[str],
         block: Block = (128, 128),
         scale: str = "{}_scale_inv",
+        scale_format: str = "float",
+        scale_dtype: torch.dtype = torch.float32,
     ) -> None:
+        _check_format(scale_format, scale_dtype)
         self._weights = weights
         self._globs = [of] if isinstance(of, str) else list(of)
         self._block, self._scale = block, scale
+        self._format, self._scale_dtype = scale_format, scale_dtype
         if len(block) != 2 or min(block) < 1:
             raise InvalidError(f"a block of {block}, expected rows and columns")
         if "{}" not in scale:
@@ -133,7 +186,7 @@ class BlockScaled(Part):
     def refresh(self) -> None:
         """Of what the trainer holds now."""
         for one in self._made:
-            one.refresh(self._block)
+            one.refresh(self._block, self._format)
 
     def _all(self) -> dict[Key, Any]:
         found: dict[Key, Any] = {}
@@ -188,7 +241,9 @@ class BlockScaled(Part):
             values,
             torch.empty(values.shape, dtype=QUANTIZED, device=values.device),
             torch.empty(
-                _coarse(values.shape, self._block), device=values.device
+                _coarse(values.shape, self._block),
+                dtype=self._scale_dtype,
+                device=values.device,
             ),
         )
         self._made.append(made)

@@ -33,6 +33,13 @@ FeatureSet featuresOf(const StateInfo &state) {
          only(changes, Feature::DtypeChange);
 }
 
+FeatureSet featuresOf(const std::vector<LeadingDim> &leading) {
+  bool hasList =
+      std::any_of(leading.begin(), leading.end(),
+                  [](const LeadingDim &dim) { return !dim.list.empty(); });
+  return only(hasList, Feature::ListedNumbers);
+}
+
 FeatureSet featuresOf(const std::vector<ShardRecord> &shards) {
   bool hasRange = std::any_of(shards.begin(), shards.end(),
                               [](const ShardRecord &s) { return s.flat; });
@@ -101,11 +108,13 @@ FeatureSet featuresOf(const PlanCommon &common) {
                    only(!common.memberSets.empty(), Feature::Collectives) |
                    only(!common.views.empty(), Feature::Views);
   for (const NamedView &view : common.views)
-    out |= only(!view.order.isIdentity(), Feature::PermutedViews) |
+    out |= featuresOf(view.leading) |
+           only(!view.order.isIdentity(), Feature::PermutedViews) |
            only(!view.parts.empty(), Feature::FlattenedViews) |
            only(!view.fill.empty(), Feature::Fills);
   for (const Family &family : common.families) {
-    out |= only(family.partial, Feature::PartialTensors);
+    out |= featuresOf(family.leading) |
+           only(family.partial, Feature::PartialTensors);
     for (const StateInfo &state : family.states)
       out |= featuresOf(state);
   }

@@ -101,8 +101,26 @@ Status checkStates(const Family &family) {
   return {};
 }
 
-/// The numbers in the names of the members are different, and int64.
+/// A list is of as many numbers as there are members, and begins with the
+/// first. All lists of a plan are sorted once, whatever they hold.
+Status checkList(const LeadingDim &dim) {
+  if (dim.step != 0 || int64_t(dim.list.size()) != dim.count ||
+      dim.list.front() != dim.first)
+    return makeError("leading dim from ", dim.first, " step ", dim.step,
+                     " of count ", dim.count, " lists ", dim.list.size(),
+                     " numbers from ", dim.list.front());
+  std::vector<int64_t> sorted = dim.list;
+  std::sort(sorted.begin(), sorted.end());
+  auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+  if (twice != sorted.end())
+    return makeError("leading dim lists number ", *twice, " twice");
+  return {};
+}
+} // namespace
+
 Status checkLeading(const LeadingDim &dim) {
+  if (!dim.list.empty())
+    return checkList(dim);
   int64_t last = 0;
   if (dim.count < 1 || (dim.step == 0 && dim.count > 1) ||
       __builtin_mul_overflow(dim.step, dim.count, &last) ||
@@ -111,6 +129,8 @@ Status checkLeading(const LeadingDim &dim) {
                      " has count ", dim.count);
   return {};
 }
+
+namespace {
 
 Status checkFamily(const Family &family) {
   size_t holes = 0;

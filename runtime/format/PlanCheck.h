@@ -14,6 +14,8 @@ namespace dtrt {
 /// and names are text. Members, which are not unpacked, are charged as what
 /// users of the plan need for them.
 Status checkCommon(const PlanCommon &common);
+/// The numbers in the names of the members are different, and int64.
+Status checkLeading(const LeadingDim &dim);
 /// Charges the names of all tensors of a common part that is checked.
 Status chargeTensors(const PlanCommon &common, ReadBudget &budget);
 /// `devices`: those with programs, ascending. The common part is checked.

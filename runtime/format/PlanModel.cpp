@@ -32,8 +32,7 @@ static std::string withNumbers(const std::string &name,
     if (hole == std::string::npos || dim >= member.size())
       break;
     text.append(name, from, hole - from);
-    text +=
-        std::to_string(leading[dim].first + leading[dim].step * member[dim]);
+    text += std::to_string(leading[dim].number(member[dim]));
     from = hole + 2;
   }
   return text.append(name, from, std::string::npos);

@@ -317,6 +317,7 @@ private:
   Status decodeState(const fb::State &state, Family &family);
   Status decodeFamily(const fb::Family &from);
   Status decodeLeading(const flatbuffers::Vector<const fb::LeadingDim *> *from,
+                       const flatbuffers::Vector<int64_t> *numbers,
                        std::vector<LeadingDim> &leading);
   Status decodeView(const fb::View &from);
   Status decodeSummary(const fb::Summary &from);
@@ -343,12 +344,28 @@ Status CommonDecoder::decodeState(const fb::State &state, Family &family) {
 
 Status CommonDecoder::decodeLeading(
     const flatbuffers::Vector<const fb::LeadingDim *> *from,
+    const flatbuffers::Vector<int64_t> *numbers,
     std::vector<LeadingDim> &leading) {
   DTRT_RETURN_IF_ERROR(
       budget.charge("leading dims", count(from), sizeof(LeadingDim)));
-  for (size_t i = 0; i < count(from); ++i)
-    leading.push_back(
-        {from->Get(i)->first(), from->Get(i)->step(), from->Get(i)->count()});
+  DTRT_RETURN_IF_ERROR(checkAligned("common section", numbers));
+  DTRT_RETURN_IF_ERROR(
+      budget.charge("numbers of members", count(numbers), sizeof(int64_t)));
+  flatbuffers::uoffset_t at = 0, end = flatbuffers::uoffset_t(count(numbers));
+  for (size_t i = 0; i < count(from); ++i) {
+    LeadingDim dim = {from->Get(i)->first(), from->Get(i)->step(),
+                      from->Get(i)->count()};
+    if (dim.step == 0 && at < end) {
+      if (dim.count < 1 || dim.count > int64_t(end - at))
+        return makeError("leading dim lists ", dim.count, " numbers of ",
+                         end - at);
+      for (int64_t taken = 0; taken < dim.count; ++taken)
+        dim.list.push_back(numbers->Get(at++));
+    }
+    leading.push_back(std::move(dim));
+  }
+  if (at != end)
+    return makeError("has ", end - at, " numbers that no leading dim lists");
   return {};
 }
 
@@ -358,7 +375,8 @@ Status CommonDecoder::decodeFamily(const fb::Family &from) {
   Family family;
   DTRT_RETURN_IF_ERROR(
       text("bytes of names of families", from.name(), family.name));
-  DTRT_RETURN_IF_ERROR(decodeLeading(from.leading(), family.leading));
+  DTRT_RETURN_IF_ERROR(
+      decodeLeading(from.leading(), from.numbers(), family.leading));
   DTRT_RETURN_IF_ERROR(list("dims of families", from.shape(), family.shape));
   if (family.rank() > kMaxRank)
     return makeError("family ", to.families.size(), " has ", family.rank(),
@@ -382,7 +400,8 @@ Status CommonDecoder::decodeView(const fb::View &from) {
   view.side = Side(from.side());
   view.family = from.family();
   DTRT_RETURN_IF_ERROR(text("bytes of names of views", from.name(), view.name));
-  DTRT_RETURN_IF_ERROR(decodeLeading(from.leading(), view.leading));
+  DTRT_RETURN_IF_ERROR(
+      decodeLeading(from.leading(), from.numbers(), view.leading));
   DTRT_RETURN_IF_ERROR(
       budget.charge("dims of views", count(from.dims()), sizeof(ViewDim)));
   for (size_t d = 0; d < count(from.dims()); ++d) {

@@ -205,6 +205,16 @@ private:
   std::vector<fb::Collective> collectives;
 };
 
+/// The lists of leading dims, one after the other.
+flatbuffers::Offset<flatbuffers::Vector<int64_t>>
+encodeNumbers(const std::vector<LeadingDim> &leading,
+              flatbuffers::FlatBufferBuilder &builder) {
+  std::vector<int64_t> numbers;
+  for (const LeadingDim &dim : leading)
+    numbers.insert(numbers.end(), dim.list.begin(), dim.list.end());
+  return numbers.empty() ? 0 : builder.CreateVector(numbers);
+}
+
 flatbuffers::Offset<fb::Family>
 encodeFamily(const Family &family, flatbuffers::FlatBufferBuilder &builder) {
   std::vector<fb::LeadingDim> leading;
@@ -224,7 +234,8 @@ encodeFamily(const Family &family, flatbuffers::FlatBufferBuilder &builder) {
   if (!family.storage.empty())
     storage = builder.CreateString(family.storage);
   return fb::CreateFamily(builder, name, leadingVector, shape, stateVector,
-                          family.partial, storage);
+                          family.partial, storage,
+                          encodeNumbers(family.leading, builder));
 }
 
 flatbuffers::Offset<fb::View>
@@ -256,7 +267,8 @@ encodeView(const NamedView &view, flatbuffers::FlatBufferBuilder &builder) {
   if (!view.fill.empty())
     fill = builder.CreateVector(view.fill);
   return fb::CreateView(builder, uint8_t(view.side), view.family, name,
-                        leadingVector, dimVector, order, parts, fill);
+                        leadingVector, dimVector, order, parts, fill,
+                        encodeNumbers(view.leading, builder));
 }
 
 flatbuffers::Offset<fb::Summary>

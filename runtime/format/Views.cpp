@@ -2,6 +2,8 @@
 
 #include "dtrt/format/Views.h"
 
+#include "PlanCheck.h"
+
 #include "dtrt/format/ShardView.h"
 #include "dtrt/format/Text.h"
 
@@ -248,11 +250,7 @@ Status checkNumbers(const Family &family, const NamedView &view) {
                      family.leading.size(), " leading dims");
   for (size_t dim = 0; dim < view.leading.size(); ++dim) {
     const LeadingDim &own = view.leading[dim];
-    int64_t last = 0;
-    if (own.count != family.leading[dim].count ||
-        (own.step == 0 && own.count > 1) ||
-        __builtin_mul_overflow(own.step, own.count, &last) ||
-        __builtin_add_overflow(own.first, last, &last))
+    if (own.count != family.leading[dim].count || !checkLeading(own).ok())
       return makeError("has numbers from ", own.first, " step ", own.step, ", ",
                        own.count, " of them, for ", family.leading[dim].count,
                        " members");

@@ -107,7 +107,9 @@ std::string textOf(const StateInfo &state) {
 }
 
 std::string textOf(const LeadingDim &dim) {
-  const auto &[first, step, count] = dim;
+  const auto &[first, step, count, list] = dim;
+  if (!list.empty())
+    return textOf(list);
   return std::to_string(first) + "+" + std::to_string(step) + "*" +
          std::to_string(count);
 }

@@ -41,7 +41,7 @@ Json numbersHeld(const std::vector<LeadingDim> &leading,
     Json list = Json::array();
     for (const Interval &interval : shard.dims[dim])
       for (int64_t i = interval.lo; i < interval.hi; ++i)
-        list.push_back(leading[dim].first + leading[dim].step * i);
+        list.push_back(leading[dim].number(i));
     numbers.push_back(std::move(list));
   }
   return numbers;

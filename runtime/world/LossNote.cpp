@@ -15,12 +15,17 @@ namespace {
 /// Regions in an error.
 constexpr size_t kMostNamed = 6;
 
-/// "3", or "0-3" of those that a leading dim counts.
+/// "3", or "0-3" of those that a leading dim counts; each that one lists.
 std::string numbersText(const LeadingDim &dim, int64_t offset, int64_t size) {
-  std::string text = std::to_string(dim.first + dim.step * offset);
+  std::string text = std::to_string(dim.number(offset));
   if (size == 1)
     return text;
-  text += "-" + std::to_string(dim.first + dim.step * (offset + size - 1));
+  if (!dim.list.empty()) {
+    for (int64_t i = 1; i < size; ++i)
+      text += ", " + std::to_string(dim.number(offset + i));
+    return text;
+  }
+  text += "-" + std::to_string(dim.number(offset + size - 1));
   return dim.step == 1 ? text : text + " step " + std::to_string(dim.step);
 }
 

@@ -37,6 +37,69 @@ dt.space @model {
 // -----
 
 dt.space @model {
+  // expected-error@+1 {{has a list of 3 in leading dim 0, expected 4}}
+  dt.param @w [4, 4] of <param = bf16> named "layers.{}.w" [{0, 1, 5}]
+}
+
+// -----
+
+dt.space @model {
+  // expected-error@+1 {{has a list of 3 in leading dim 0, expected 4}}
+  dt.param @w [4, 4] of <param = bf16> named "layers.{}.w" [0] order 7 + [{0, 1, 5}]
+}
+
+// -----
+
+dt.space @model {
+  // expected-error@+1 {{has a list with 1 twice}}
+  dt.param @w [4, 4] of <param = bf16> named "layers.{}.w" [{0, 1, 5, 1}]
+}
+
+// -----
+
+dt.space @model {
+  // expected-error@+1 {{has a list of equal steps, expected its first number and the step}}
+  dt.param @w [3, 4] of <param = bf16> named "layers.{}.w" [{1, 3, 5}]
+}
+
+// -----
+
+dt.space @model {
+  // expected-error@+1 {{has a list with numbers beyond 1152921504606846976}}
+  dt.param @w [3, 4] of <param = bf16> named "layers.{}.w" [{0, 1, 1152921504606846977}]
+}
+
+// -----
+
+dt.space @model {
+  // expected-error@+1 {{has a list from 1, expected one from 0}}
+  dt.param @w [3, 4] of <param = bf16> named "layers.{}.w" [0] order 7 + [{1, 2, 5}]
+}
+
+// -----
+
+dt.space @model {
+  // expected-error@+1 {{has an order that overflows 64 bits}}
+  dt.param @w [3, 4] of <param = bf16> named "layers.{}.w" [0] order 9223372036854775807 + [{0, 2, 5}]
+}
+
+// -----
+
+dt.space @model {
+  // expected-error@+1 {{has lists that are not of its 1 leading dims}}
+  "dt.param"() <{sym_name = "w", shape = array<i64: 3, 4>, states = #dt.states<param = bf16>, tensor = "l.{}.w", leading_first = array<i64: 0>, leading_step = array<i64: 0>, leading_lists = array<i64: 5, 0, 1, 5>}> : () -> ()
+}
+
+// -----
+
+dt.space @model {
+  // expected-error@+1 {{has a list and a step of 1}}
+  "dt.param"() <{sym_name = "w", shape = array<i64: 3, 4>, states = #dt.states<param = bf16>, tensor = "l.{}.w", leading_first = array<i64: 0>, leading_step = array<i64: 1>, leading_lists = array<i64: 3, 0, 1, 5>}> : () -> ()
+}
+
+// -----
+
+dt.space @model {
   // expected-error@+1 {{is not allowed in a space, expected dt.param}}
   dt.mesh @m <["tp"=4]>
 }

@@ -14,6 +14,10 @@ dt.space @model {
   // CHECK-NEXT: dt.param @experts [32, 64, 4096] of <param = f8_e4m3> named "layers.{}.experts.{}.w" [3, 1 step 2]
   dt.param @experts [32, 64, 4096] of <param = f8_e4m3>
       named "layers.{}.experts.{}.w" [3, 1 step 2]
+  // Numbers that have no one step, and places in the order, are listed.
+  // CHECK-NEXT: dt.param @mixer [4, 2, 64] of <param = bf16> named "layers.{}.mixer.{}.w" [{0, 2, 3, 7}, 1 step 2] order 5 + [{0, 9, 13, 40}, 1]{{$}}
+  dt.param @mixer [4, 2, 64] of <param = bf16>
+      named "layers.{}.mixer.{}.w" [{0, 2, 3, 7}, 1 step 2] order 5 + [{0, 9, 13, 40}, 1]
   // CHECK-NEXT: dt.param @"odd name/0" [] of <step = i64>
   dt.param @"odd name/0" [] of <step = i64>
   // CHECK-NEXT: dt.param @embedding [1000, 64] of <"exp avg" = f32> named "word embedding"

@@ -54,6 +54,18 @@ dt.space @model {
 
 // -----
 
+// 1, 4, 5 and 9 as listed; 0, 2, 3, 6 and 7, and 8 and 10, are none of them, 9 is.
+dt.space @model {
+  // expected-note@+1 {{the first time is here}}
+  dt.param @a [4, 8] of <param = f32> named "l.{}.w" [{1, 4, 5, 9}]
+  dt.param @b [5, 8] of <param = f32> named "l.{}.w" [{0, 2, 3, 6, 7}]
+  dt.param @c [2, 8] of <param = f32> named "l.{}.w" [8 step 2]
+  // expected-error@+1 {{names tensor 'l.9.w' a second time}}
+  dt.param @d [2, 8] of <param = f32> named "l.{}.w" [9 step 2]
+}
+
+// -----
+
 // Downwards: 9 and 7; 8 and 7.
 dt.space @model {
   // expected-note@+1 {{the first time is here}}

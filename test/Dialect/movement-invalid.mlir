@@ -141,6 +141,41 @@ dt.transition @t from @a to @a {
 // -----
 
 dt.transition @t from @a to @a {
+  // expected-error@+1 {{has hop 1 behind hop 1, expected them in order}}
+  dt.transfer @w <from 0 to 1 at [0] size [4]> hop 1, <from 1 to 0 at [0] size [4]> hop 1
+}
+
+// -----
+
+dt.transition @t from @a to @a {
+  // expected-error@+1 {{has pieces of 1 and of 2 dims}}
+  dt.transfer @w <from 0 to 1 at [0] size [4]>, <from 1 to 0 at [0, 0] size [4, 4]> hop 1
+}
+
+// -----
+
+dt.transition @t from @a to @a {
+  // expected-error@+1 {{has hops that are not of its pieces}}
+  "dt.transfer"() <{param = @w, pieces = #dt.pieces<from 0 to 1 at [0] size [4]>, hops = array<i64: 0, 0, 1, 1, 1, 0>}> : () -> ()
+}
+
+// -----
+
+dt.space @model {
+  dt.param @w [4] of <param = bf16>
+}
+dt.layout @a of @model world 2 {
+}
+dt.layout @b of @model world 2 devices [1, 9] {
+}
+dt.transition @t from @a to @b {
+  // expected-error@+1 {{has pieces from device 9, which is not in the source layout}}
+  dt.transfer @w <from 9 to 1 at [0] size [4]>, <from 9 to 1 at [0] size [4]> hop 1
+}
+
+// -----
+
+dt.transition @t from @a to @a {
   // expected-error@+1 {{expected a hop from 0, found -2}}
   dt.transfer @w <from 0 to 1 at [0] size [4]> hop -2
 }

@@ -31,6 +31,11 @@ dt.transition @shrink from @src to @dst {
   // Strides may be negative, sizes may vary.
   // CHECK-NEXT: dt.transfer @norm <[i: 2] from i to i * -1 + 1 at [0, i * -7 + 100] size [1, i + 1]> hop 1
   dt.transfer @norm <[i: 2] from i to 1 + i * -1 at [0, i * -7 + 100] size [1, i + 1]> hop 1
+  // Hop after hop, each with classes and rows of its own.
+  // CHECK-NEXT: dt.transfer @norm <[i: 4] from 0 to 1 at [i, 0] size [1, 64], from 2 to 1 at [7, 0] size [1, 64]>,{{$}}
+  // CHECK-NEXT: {{^}}      <from 1 to 0 at [7, 0] size [1, 64]> hop 2,{{$}}
+  // CHECK-NEXT: {{^}}      <dims 2> hop 3{{$}}
+  dt.transfer @norm <[i: 4] from 0 to 1 at [i, 0] size [1, 64], from 2 to 1 at [7, 0] size [1, 64]> hop 0, <from 1 to 0 at [7, 0] size [1, 64]> hop 2, <dims 2> hop 3
   // A class of one row is a row.
   // CHECK-NEXT: dt.copy @norm <on 1 at [3, 0] size [1, 4096]>
   dt.copy @norm <[i: 1] on i + 1 at [3, 0] size [1, 4096]>

@@ -76,6 +76,27 @@ dt.layout @side of @model world 1 {
 
 dt.space @model {
   // expected-note@+1 {{the param is here}}
+  dt.param @w [4, 8] of <param = bf16> named "w{}" [0]
+}
+dt.layout @side of @model world 1 {
+  // expected-error@+1 {{places 'v{}' of @w with a list of 3 in leading dim 0, expected 4}}
+  dt.place @w as <"v{}" [{0, 1, 5}] order 0 + [1], [{0:8}]> shards rank 0 at [0, 0] size [4, 8]
+}
+
+// -----
+
+dt.space @model {
+  dt.param @w [3, 8] of <param = bf16> named "w{}" [0]
+}
+dt.layout @side of @model world 1 {
+  // expected-error@+1 {{tensor "v{}" has a list with 7 twice}}
+  dt.place @w as <"v{}" [{7, 1, 7}] order 0 + [1], [{0:8}]> shards rank 0 at [0, 0] size [3, 8]
+}
+
+// -----
+
+dt.space @model {
+  // expected-note@+1 {{the param is here}}
   dt.param @w [2, 8, 4] of <param = bf16> named "layers.{}.w" [0]
 }
 dt.layout @side of @model world 1 {

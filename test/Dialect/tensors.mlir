@@ -15,6 +15,9 @@ dt.layout @side of @model on [@m] world 2 {
   // CHECK-NEXT: dt.place @qkv as <"h.{}.q" [1 step 2] order 0 + [3], [{0:4 by 6 x 2}, {0:64}]> for ["param"] [{}, {"tp"}, {}]
   dt.place @qkv as <"h.{}.q" [1 step 2] order 0 + [3], [{0:4, 6:10}, {0:64}]>
       for ["param"] [{}, {"tp"}, {}]
+  // Numbers and places in the order that follow no step are listed.
+  // CHECK-NEXT: dt.place @qkv as <"h.{}.z" [{4, 5, 9}] order 0 + [{0, 8, 9}], [{0:12}, {0:64}]> [{}, {}, {}]
+  dt.place @qkv as <"h.{}.z" [{4, 5, 9}] order 0 + [{0, 8, 9}], [{0:12}, {0:64}]> [{}, {}, {}]
   // What follows no distance is told one by one; v stands before k here.
   // CHECK-NEXT: dt.place @qkv as <"h.{}.vk" [0] order 1 + [3], [{5:6 by 6 x 2, 4:5 by 6 x 2}, {0:64}]> [{}, {"tp"}, {}]
   dt.place @qkv as <"h.{}.vk" [0 step 1] order 1 + [3], [{5:6, 11:12, 4:5, 10:11}, {0:64}]>

@@ -87,10 +87,9 @@ dt.space @unlike_tensors {
 
 // -----
 
-// A hole in the numbers parts a family in two.
+// Numbers with a hole are listed.
 // CHECK-LABEL: dt.space @hole_in_the_numbers
-// CHECK-NEXT: dt.param @{{.+}} [2, 6] of <param = bf16> named "l.{}.w" [0]
-// CHECK-NEXT: dt.param @{{.+}} [2, 6] of <param = bf16> named "l.{}.w" [7]
+// CHECK-NEXT: dt.param @w [4, 6] of <param = bf16> named "l.{}.w" [{0, 1, 7, 8}] order 0 + [1]
 // CHECK-NEXT: }
 dt.space @hole_in_the_numbers {
   dt.param @l.0.w [6] of <param = bf16>
@@ -162,12 +161,10 @@ dt.space @registration_order {
 
 // -----
 
-// Layers 0 and 1 lie closer than the others: a run of layers each, not a family
-// per layer.
+// Layers 0 and 1 lie closer than the others: places in the order are listed.
 // CHECK-LABEL: dt.space @uneven_order
-// CHECK-NEXT: dt.param @{{.+}} [2, 6] of <param = bf16> named "l.{}.a" [0] order 0 + [1]
-// CHECK-NEXT: dt.param @{{.+}} [2, 7] of <param = bf16> named "l.{}.b" [1] order 2 + [2]
-// CHECK-NEXT: dt.param @{{.+}} [2, 6] of <param = bf16> named "l.{}.a" [2] order 3 + [2]
+// CHECK-NEXT: dt.param @a [4, 6] of <param = bf16> named "l.{}.a" [0] order 0 + [{0, 1, 3, 5}]
+// CHECK-NEXT: dt.param @b [2, 7] of <param = bf16> named "l.{}.b" [1] order 2 + [2]
 // CHECK-NEXT: }
 dt.space @uneven_order {
   dt.param @l.0.a [6] of <param = bf16>
@@ -180,14 +177,13 @@ dt.space @uneven_order {
 
 // -----
 
-// Layers of two kinds in turns: what both have has another place in each kind, so
-// that every second layer's is a family, and the stage follows the layer.
+// Layers of two kinds in turns: what both have has another place in each kind, and
+// is one family all the same; the stage follows the layer.
 // CHECK-LABEL: dt.space @layers_in_turns
 // CHECK-NEXT: dt.param @a [3, 6] of <param = bf16> named "l.{}.a" [0 step 2] order 0 + [5]
-// CHECK-NEXT: dt.param @norm [3, 5] of <param = bf16> named "l.{}.norm" [0 step 2] order 1 + [5]
+// CHECK-NEXT: dt.param @norm [6, 5] of <param = bf16> named "l.{}.norm" [0] order 1 + [{0, 3, 5, 8, 10, 13}]
 // CHECK-NEXT: dt.param @b [3, 7] of <param = bf16> named "l.{}.b" [1 step 2] order 2 + [5]
 // CHECK-NEXT: dt.param @c [3, 8] of <param = bf16> named "l.{}.c" [1 step 2] order 3 + [5]
-// CHECK-NEXT: dt.param @norm_1 [3, 5] of <param = bf16> named "l.{}.norm" [1 step 2] order 4 + [5]
 // CHECK-NEXT: }
 dt.space @layers_in_turns {
   dt.param @l.0.a [6] of <param = bf16>
@@ -209,10 +205,9 @@ dt.space @layers_in_turns {
 dt.mesh @mesh <["pp"=2]>
 // CHECK-LABEL: dt.layout @in_two_stages
 // CHECK-NEXT: dt.place @a [{"pp" cuts [0, 2, 3]}, {}]{{$}}
-// CHECK-NEXT: dt.place @norm [{"pp" cuts [0, 2, 3]}, {}]{{$}}
+// CHECK-NEXT: dt.place @norm [{"pp" cuts [0, 3, 6]}, {}]{{$}}
 // CHECK-NEXT: dt.place @b [{"pp" cuts [0, 1, 3]}, {}]{{$}}
 // CHECK-NEXT: dt.place @c [{"pp" cuts [0, 1, 3]}, {}]{{$}}
-// CHECK-NEXT: dt.place @norm_1 [{"pp" cuts [0, 1, 3]}, {}]{{$}}
 // CHECK-NEXT: }
 dt.layout @in_two_stages of @layers_in_turns on [@mesh] world 2 {
   dt.place @l.0.a [{}] at {"pp" = [0]}
@@ -234,12 +229,9 @@ dt.layout @in_two_stages of @layers_in_turns on [@mesh] world 2 {
 
 // -----
 
-// Two of three layers, and a last one that comes too early: as many values in a
-// family as can be.
+// Two of three layers, and a last one that comes too early.
 // CHECK-LABEL: dt.space @two_of_three
-// CHECK-NEXT: dt.param @a [3, 6] of <param = bf16> named "l.{}.a" [0 step 3] order 0 + [2]
-// CHECK-NEXT: dt.param @a_1 [3, 6] of <param = bf16> named "l.{}.a" [1 step 3] order 1 + [2]
-// CHECK-NEXT: dt.param @l.8.a [6] of <param = bf16> order 6
+// CHECK-NEXT: dt.param @a [7, 6] of <param = bf16> named "l.{}.a" [{0, 1, 3, 4, 6, 7, 8}] order 0 + [1]
 // CHECK-NEXT: }
 dt.space @two_of_three {
   dt.param @l.0.a [6] of <param = bf16>
@@ -249,4 +241,61 @@ dt.space @two_of_three {
   dt.param @l.6.a [6] of <param = bf16>
   dt.param @l.7.a [6] of <param = bf16>
   dt.param @l.8.a [6] of <param = bf16>
+}
+
+// -----
+
+// Layers and experts whose numbers have holes: a list for each.
+// CHECK-LABEL: dt.space @two_lists
+// CHECK-NEXT: dt.param @e.w [3, 3, 6] of <param = bf16> named "l.{}.e.{}.w" [{0, 1, 3}, {0, 1, 5}] order 0 + [{0, 3, 7}, 1]
+// CHECK-NEXT: dt.param @l.1.x [6] of <param = bf16> order 6
+// CHECK-NEXT: }
+dt.space @two_lists {
+  dt.param @l.0.e.0.w [6] of <param = bf16>
+  dt.param @l.0.e.1.w [6] of <param = bf16>
+  dt.param @l.0.e.5.w [6] of <param = bf16>
+  dt.param @l.1.e.0.w [6] of <param = bf16>
+  dt.param @l.1.e.1.w [6] of <param = bf16>
+  dt.param @l.1.e.5.w [6] of <param = bf16>
+  dt.param @l.1.x [6] of <param = bf16>
+  dt.param @l.3.e.0.w [6] of <param = bf16>
+  dt.param @l.3.e.1.w [6] of <param = bf16>
+  dt.param @l.3.e.5.w [6] of <param = bf16>
+}
+
+// -----
+
+// Experts in another order in one layer: no sum of what layer and expert add.
+// CHECK-LABEL: dt.space @order_of_its_own
+// CHECK-NEXT: dt.param @e.w [2, 2, 6] of <param = bf16> named "l.{}.e.{}.w" [0, 0] order 0 + [2, 1]
+// CHECK-NEXT: dt.param @w [2, 6] of <param = bf16> named "l.2.e.{}.w" [0] order 5 + [-1]
+// CHECK-NEXT: }
+dt.space @order_of_its_own {
+  dt.param @l.0.e.0.w [6] of <param = bf16>
+  dt.param @l.0.e.1.w [6] of <param = bf16>
+  dt.param @l.1.e.0.w [6] of <param = bf16>
+  dt.param @l.1.e.1.w [6] of <param = bf16>
+  dt.param @l.2.e.1.w [6] of <param = bf16>
+  dt.param @l.2.e.0.w [6] of <param = bf16>
+}
+
+// -----
+
+// Layers whose stages are of two kinds in turns, which no cut of one dim says.
+// CHECK-LABEL: dt.space @axes_in_turns
+// CHECK-NEXT: dt.param @a [2, 6] of <param = bf16> named "l.{}.a" [0 step 2] order 0 + [2]
+// CHECK-NEXT: dt.param @a_1 [2, 6] of <param = bf16> named "l.{}.a" [1 step 2] order 1 + [2]
+// CHECK-NEXT: }
+dt.space @axes_in_turns {
+  dt.param @l.0.a [6] of <param = bf16>
+  dt.param @l.1.a [6] of <param = bf16>
+  dt.param @l.2.a [6] of <param = bf16>
+  dt.param @l.3.a [6] of <param = bf16>
+}
+dt.mesh @mesh <["pp"=2, "x"=2]>
+dt.layout @two_coordinates of @axes_in_turns on [@mesh] world 4 {
+  dt.place @l.0.a [{}] at {"x" = [0]}
+  dt.place @l.1.a [{}] at {"x" = [0, 1]}
+  dt.place @l.2.a [{}] at {"x" = [0]}
+  dt.place @l.3.a [{}] at {"x" = [0, 1]}
 }

@@ -72,8 +72,8 @@ dt.layout @dst of @model on [@after] world 2 {
   dt.place @w [{}]
 }
 // CHECK-LABEL: dt.transition @once_across_then_fan_out
-// CHECK-NEXT: dt.transfer @w <from 0 to [[FIRST:[23]]] at [0] size [8]>{{$}}
-// CHECK-NEXT: dt.transfer @w <from [[FIRST]] to {{[23]}} at [0] size [8]> hop 1
+// CHECK-NEXT: dt.transfer @w <from 0 to [[FIRST:[23]]] at [0] size [8]>,{{$}}
+// CHECK-NEXT: {{^ +}}<from [[FIRST]] to {{[23]}} at [0] size [8]> hop 1{{$}}
 // CHECK-NEXT: }
 dt.transition @once_across_then_fan_out from @src to @dst
     cluster <2 per node, intra 200.0, inter 25.0, latency 10.0>

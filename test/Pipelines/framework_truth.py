@@ -526,13 +526,14 @@ class Truth:
             self.heads * self.dim,
         )
 
-    def _up_and_down(self, base, own, *shape):
+    def _up_and_down(self, base, own, *shape, hidden=None):
         """Without a gate; of shape rows, or experts and rows."""
         *experts, width = shape
+        hidden = hidden or self.hidden
         weight = "" if experts else ".weight"
         for name, linear, sizes in (
-            ("up_proj", "linear_fc1", (width, self.hidden)),
-            ("down_proj", "linear_fc2", (self.hidden, width)),
+            ("up_proj", "linear_fc1", (width, hidden)),
+            ("down_proj", "linear_fc2", (hidden, width)),
         ):
             self._copy(
                 own + name + weight, base + linear + ".weight", *experts, *sizes
@@ -552,9 +553,16 @@ class Truth:
             mlp + "router.expert_bias",
             count,
         )
+        latent = c.get("moe_latent_size")
+        if latent:
+            for name, shape in (
+                ("fc1_latent_proj.weight", (latent, self.hidden)),
+                ("fc2_latent_proj.weight", (self.hidden, latent)),
+            ):
+                self._copy(own + name, mlp + name, *shape)
         self._up_and_down(
             mlp + "experts.", own + "experts.", count,
-            c["moe_intermediate_size"],
+            c["moe_intermediate_size"], hidden=latent,
         )  # fmt: skip
         self._up_and_down(
             mlp + "shared_experts.",

@@ -3,8 +3,9 @@
 What each framework makes of the model's elements (framework_truth.py) is cut as
 that framework cuts it, and compared with what the plan's programs say that they
 store. Names and shapes of Hugging Face's side are those of the model that
-transformers builds on `meta`; torchtitan's are made by its own adapters. Where
-one of them is not installed, that is said. Megatron-Core's side stores what it
+transformers builds on `meta`; torchtitan's are made by its own adapters, and
+vLLM's models are filled by its own loaders (vllm_models.py). Where one of them
+is not installed, that is said. Megatron-Core's side stores what it
 stores without frameworks, ZeRO's ranges included. Every byte is run and
 checked, wire bytes are at the lower bound.
 """
@@ -16,6 +17,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import vllm_models
 from framework_truth import Tensor, Truth
 from plan_tools import Tools, print_closing_line
 from random_views import members, own_name, stored
@@ -98,6 +100,12 @@ HYBRID = {
     }
 }
 
+# Layers of a kind at no one distance.
+HYBRID["nemotron_h in-turns"] = HYBRID["nemotron_h"] | {
+    "hybrid_override_pattern": "MEM*EMM-M*",
+}
+HYBRID["nemotron_h latent"] = HYBRID["nemotron_h"] | {"moe_latent_size": 12}
+
 # Linear attention in all layers but each second, and gates behind attention.
 DELTA = {
     "qwen3_next": QWEN_EXPERTS
@@ -110,6 +118,11 @@ DELTA = {
         "linear_value_head_dim": 5,
         "linear_conv_kernel_dim": 4,
     }
+}
+
+DELTA["qwen3_next in-turns"] = DELTA["qwen3_next"] | {
+    "num_hidden_layers": 8,
+    "full_attention_interval": 3,
 }
 
 DENSE = {"world": 4, "tp": 2, "dp": 2, "zero": 1, "bucket_size": 1000}
@@ -165,6 +178,10 @@ CASES += [
     ("nemotron_h", SPARSE, side("huggingface", world=2, tp=2)),
     ("nemotron_h", side("huggingface", world=2, fsdp=2), SPARSE),
     ("nemotron_h", DENSE, side("huggingface", world=1)),
+    ("nemotron_h latent", SPARSE, side("huggingface", world=2, tp=2)),
+    ("nemotron_h latent", side("huggingface", world=2, fsdp=2), SPARSE),
+    ("nemotron_h latent", SPARSE, side("vllm", world=2, tp=2)),
+    ("nemotron_h latent", side("vllm", world=2, tp=2, ep=2, etp=1), DENSE),
 ]
 CASES += [
     ("qwen3_next", SPARSE, side("huggingface", world=2, tp=2)),
@@ -173,6 +190,10 @@ CASES += [
     ("qwen3_next", SPARSE, side("vllm", world=2, tp=2)),
     ("qwen3_next", side("vllm", world=2, tp=2, ep=2, etp=1), SPARSE),
     ("qwen3_next", side("vllm", world=2, tp=2), side("huggingface", world=1)),
+    ("qwen3_next in-turns", SPARSE, side("huggingface", world=2, fsdp=2)),
+    ("qwen3_next in-turns", side("vllm", world=2, tp=2), SPARSE),
+    ("nemotron_h in-turns", SPARSE, side("vllm", world=2, tp=2, ep=2, etp=1)),
+    ("nemotron_h in-turns", side("huggingface", world=2, tp=2), SPARSE),
 ]
 CASES += [
     (model, layout, side("torchtitan", world=2, tp=2))
@@ -374,6 +395,43 @@ def compare(truth, framework, layout, found):
         assert np.array_equal(have, want), (name, rank)
 
 
+def compare_loaded(truth, layout, found):
+    """What each rank of vLLM's side stores, against its own loaders. False
+    where vLLM is not here or has no such layout."""
+    if reason := vllm_models.problem():
+        print(f"vLLM is not installed, {reason}: recorded facts are compared")
+        return False
+    if not vllm_models.is_possible(truth.config, layout):
+        return False
+    names = sorted({tensor.of for tensor in truth.checkpoint.values()})
+
+    def marks(of, elements):
+        """0 is padding."""
+        marked = 1 + elements * len(names) + names.index(of)
+        return np.where(elements < 0, 0, marked)
+
+    checkpoint = {
+        name: marks(tensor.of, tensor.elements)
+        for name, tensor in truth.checkpoint.items()
+    }
+    loaded = vllm_models.loaded(truth.config, checkpoint, layout, nothing=-1)
+    assert found.keys() == loaded.keys(), found.keys() ^ loaded.keys()
+    for key, shards in found.items():
+        have = np.concatenate(
+            [marks(base_name(s), stored(s, truth.shapes)) for s in shards]
+        )
+        assert np.array_equal(have, loaded[key].ravel()), key
+    return True
+
+
+def base_name(shard):
+    """Of the model's tensor that a shard of one member is of."""
+    name = shard["family"]
+    for numbers in shard["numbers"]:
+        name = name.replace("{}", str(numbers[0]), 1)
+    return name
+
+
 def own_elements(found, full, shapes):
     """The same in element numbers of the own tensors, as sets of runs."""
     out = {}
@@ -428,10 +486,12 @@ def expert_ways(frameworks, layouts):
 
 
 def check(tools, model, source, destination, folder):
+    """How many sides were compared with what vLLM's own loaders make."""
+    compared = 0
     config = (
         SMALL
         | (MODELS | TRANSPOSED | HYBRID | DELTA)[model]
-        | {"model_type": model}
+        | {"model_type": model.split()[0]}
     )
     asked, plan = folder / "request.json", folder / "plan.dtplan"
     (folder / "config.json").write_text(json.dumps(config))
@@ -470,8 +530,12 @@ def check(tools, model, source, destination, folder):
             compare_megatron(
                 tools, truth, name, layout, programs, request, folder
             )
-        else:
-            compare(truth, framework, layout, held(programs, name, "param"))
+            continue
+        found = held(programs, name, "param")
+        compare(truth, framework, layout, found)
+        if framework == "vllm":
+            compared += compare_loaded(truth, layout, found)
+    return compared
 
 
 def main():
@@ -480,7 +544,7 @@ def main():
         "--bin", default="build/bin", help="folder of the tools"
     )
     options = parser.parse_args()
-    passed = failed = skipped = 0
+    passed = failed = skipped = loaded = 0
     titan = importlib.util.find_spec("torchtitan")
     for model, source, destination in CASES:
         named = {source.get("framework"), destination.get("framework")}
@@ -489,7 +553,7 @@ def main():
             continue
         with tempfile.TemporaryDirectory() as folder:
             try:
-                check(
+                loaded += check(
                     Tools(options.bin), model, source, destination, Path(folder)
                 )
                 passed += 1
@@ -499,6 +563,7 @@ def main():
                     f"{model} {source} -> {destination}: {type(error)} "
                     f"{str(error)[:2000]}"
                 )
+    print(f"{loaded} sides are as vLLM's own loaders make them")
     if skipped:
         print(f"torchtitan is not installed: {skipped} cases are skipped")
     return print_closing_line(passed, failed, skipped)

@@ -301,27 +301,44 @@ def add_views(
 
 def add_joined(rng, sides, name, layers, shape):
     """Tensors of the list that one side has as one, under `name`; the other
-    takes them apart. Returns their shapes, by name."""
+    takes them apart. Returns their shapes, by name, and that of the plan's."""
     dim = rng.choice([d for d in range(len(shape)) if shape[d] > 1])
-    cut = rng.randint(1, shape[dim] - 1)
+    parting = parting_of(rng, shape) if rng.random() < 0.5 else {}
+    # Both have whole rows of what is parted.
+    row = int(np.prod(parting.get(dim, [])[1:]))
+    if row == shape[dim]:
+        parting, row = {}, 1
+    cut = row * rng.randint(1, shape[dim] // row - 1)
     numbers = numbers_of(shape)
     parts = dict(
         zip((f"{name}.pa", f"{name}.pb"), np.split(numbers, [cut], dim),
             strict=True)
     )  # fmt: skip
     joins = rng.choice(["source", "destination", "both"])
+    if joins == "both":
+        parting = {}
+    saying = rng.choice([[0], [1], [0, 1]])  # what is said of one is of both
     for prefix, side in (("s", sides["source"]), ("d", sides["destination"])):
         if joins not in ("both", "source" if prefix == "s" else "destination"):
-            for part, own in parts.items():
-                add_views(rng, side, part, layers, own, prefix, base=name)
+            for number, (part, own) in enumerate(parts.items()):
+                own_parting = dict(parting)
+                if dim in parting:
+                    first = own.shape[dim] // row
+                    own_parting[dim] = [first, *parting[dim][1:]]
+                add_views(
+                    rng, side, part, layers, own, prefix, base=name,
+                    parting=own_parting,
+                    says=bool(parting) and number in saying,
+                )  # fmt: skip
             continue
         side.views.append({"concat": list(parts), "tensor": name, "dim": dim})
         side.owns += [
             Own(name.replace("*", str(layer)), name.replace("*", str(layer)),
-                numbers, [[size] for size in shape])
+                numbers, sizes_of(shape, parting, False))
             for layer in layers
         ]  # fmt: skip
-    return {part: list(own.shape) for part, own in parts.items()}
+    plan = sum(sizes_of(shape, parting, False), [])
+    return {part: list(own.shape) for part, own in parts.items()}, plan
 
 
 def cuts_of(rng, own, dim, pieces):
@@ -425,7 +442,9 @@ def random_case(rng):
     listed = {}
     for pattern, shape in list(patterns.items()):
         if max(shape) > 1 and rng.random() < 0.3:
-            listed |= add_joined(rng, sides, pattern, layers, shape)
+            parts, whole = add_joined(rng, sides, pattern, layers, shape)
+            listed |= parts
+            patterns[pattern] = whole
             continue
         listed[pattern] = shape
         parting = parting_of(rng, shape) if rng.random() < 0.5 else {}

@@ -14,6 +14,7 @@ from dynatrain.capture import Piece
 from processes import run_ranks, torch
 
 QUANTIZED = torch.float8_e4m3fn
+EXPONENT = torch.float8_e8m0fnu
 
 
 def bits(tensor):
@@ -33,18 +34,65 @@ def values(*shape, dtype=torch.bfloat16, seed=0):
 # What is made -----------------------------------------------------------------
 
 
+def of_transformers(given, scale_format):
+    module = pytest.importorskip("transformers.integrations.finegrained_fp8")
+    config = type("Config", (), {"weight_block_size": (128, 128),
+                                 "scale_fmt": scale_format})()  # fmt: skip
+    quantizer = type("Quantizer", (), {"quantization_config": config})()
+    theirs = module.Fp8Quantize(quantizer).convert({"w.weight": given})
+    return theirs["w.weight"], theirs["w.weight_scale_inv"]
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 @pytest.mark.parametrize("shape", [(256, 384), (3, 128, 256)])
 def test_bits_are_those_of_transformers(shape, dtype):
-    module = pytest.importorskip("transformers.integrations.finegrained_fp8")
-    config = type("Config", (), {"weight_block_size": (128, 128),
-                                 "scale_fmt": "float"})()  # fmt: skip
-    quantizer = type("Quantizer", (), {"quantization_config": config})()
     given = values(*shape, dtype=dtype)
-    theirs = module.Fp8Quantize(quantizer).convert({"w.weight": given})
+    theirs, their_scales = of_transformers(given, "float")
     weights, scales = quantize(given)
-    assert bits(weights) == bits(theirs["w.weight"])
-    assert bits(scales) == bits(theirs["w.weight_scale_inv"])
+    assert bits(weights) == bits(theirs)
+    assert bits(scales) == bits(their_scales)
+
+
+# Powers of two, and what lies just below and above them.
+EDGES = [
+    power * 448 * (1 + step * 2**-23)
+    for power in (2.0**-120, 2.0**-9, 1.0, 2.0**100)
+    for step in (-2, -1, 0, 1, 2, 1000, 2**22)
+]
+
+
+@pytest.mark.parametrize("shape", [(256, 384), (3, 128, 256)])
+def test_bits_of_powers_of_two_are_those_of_transformers(shape):
+    given = values(*shape, dtype=torch.float32)
+    edges = torch.zeros(len(EDGES), 128, 128)
+    edges[:, 5, 7] = torch.tensor(EDGES)
+    edges[:, 6, 7] = -torch.tensor(EDGES) / 3
+    for tensor in (given, edges):
+        theirs, their_scales = of_transformers(tensor, "ue8m0")
+        for dtype in (EXPONENT, torch.float32):
+            weights, scales = quantize(tensor, (128, 128), "ue8m0", dtype)
+            assert bits(weights) == bits(theirs)
+            assert scales.dtype is dtype
+            assert bits(scales) == bits(their_scales.to(dtype))
+            assert scales.float().log2().frac().eq(0).all()
+
+
+def test_no_weight_is_beyond_a_power_of_two():
+    """By the formula of one block; none is cut off, nor a scale too large."""
+    given = values(64, 64, dtype=torch.float32)
+    weights, scales = quantize(given, (16, 16), "ue8m0")
+    for row in range(4):
+        for column in range(4):
+            part = (
+                slice(16 * row, 16 * row + 16),
+                slice(16 * column, 16 * column + 16),
+            )
+            largest = float(given[part].abs().max())
+            scale = float(scales[row, column])
+            if largest:
+                assert largest / 448 <= scale < 2 * largest / 448 * 1.000001
+            expected = (given[part] / scale).to(QUANTIZED)
+            assert bits(weights[part]) == bits(expected)
 
 
 def of_block(block):
@@ -83,8 +131,9 @@ def test_values_come_back_to_a_sixteenth():
 # Switches by a plan that was made ahead ---------------------------------------
 
 
-def truth():
-    """Full tensors of both sides of block-scaled.json, at two steps."""
+def truth(fc1_format):
+    """Full tensors of both sides of block-scaled.json, at two steps; gate and
+    up have scales of this format."""
     out = []
     for step in range(2):
         fc1, fc2 = values(512, 300, seed=step), values(300, 256, seed=7 + step)
@@ -92,24 +141,25 @@ def truth():
         before = {"layers.0.mlp.fc1": fc1, "layers.0.mlp.fc2": fc2,
                   "layers.0.norm": norm}  # fmt: skip
         after = {"layers.0.norm": norm}
-        for name, own, block in (
-            ("layers.0.gate", fc1[:256], (128, 128)),
-            ("layers.0.up", fc1[256:], (128, 128)),
-            ("layers.0.mlp.fc2", fc2, (100, 128)),
+        for name, own, block, scales in (
+            ("layers.0.gate", fc1[:256], (128, 128), fc1_format),
+            ("layers.0.up", fc1[256:], (128, 128), fc1_format),
+            ("layers.0.mlp.fc2", fc2, (100, 128), ()),
         ):
-            after[name], after[f"{name}_scale_inv"] = quantize(own, block)
+            made = quantize(own, block, *scales)
+            after[name], after[f"{name}_scale_inv"] = made
         out.append((before, after))
     return out
 
 
-def _ahead(rank, store, path):
+def _ahead(rank, store, path, scales):
     plan = dynatrain.Plan.load(path)
-    (first, _), (second, wanted) = truth()
+    (first, _), (second, wanted) = truth(scales)
     held, later, given, right = {}, {}, {}, {}
     for entry in plan.expected(plan.devices[rank]):
         if entry.side == "destination":
             right[entry.tensor] = entry.cut(wanted[entry.tensor])
-            given[entry.tensor] = torch.full_like(right[entry.tensor], 3)
+            given[entry.tensor] = torch.ones_like(right[entry.tensor])
         elif not entry.tensor.endswith("_scale_inv"):
             one = dynatrain.ExpectedTensor(
                 **{**vars(entry), "dtype": torch.bfloat16}
@@ -121,7 +171,9 @@ def _ahead(rank, store, path):
     old = None
     if held:
         old = dynatrain.State(
-            rest=dynatrain.BlockScaled(fc1, "*.fc1"),
+            rest=dynatrain.BlockScaled(
+                fc1, "*.fc1", (128, 128), "{}_scale_inv", *scales
+            ),
             fc2=dynatrain.BlockScaled(fc2, ["*.fc2"], (100, 128)),
         )
     world = dynatrain.World(store=store, rank=rank, timeout=60)
@@ -135,11 +187,19 @@ def _ahead(rank, store, path):
     return sorted(right)
 
 
-def test_a_plan_made_ahead(tmp_path):
+@pytest.mark.parametrize(
+    "name, scales",
+    [
+        ("block-scaled", ()),
+        ("block-scaled", ("ue8m0",)),
+        ("block-scaled-powers", ("ue8m0", EXPONENT)),
+    ],
+)
+def test_a_plan_made_ahead(name, scales, tmp_path):
     plan = tmp_path / "block-scaled.dtplan"
-    request = ROOT / "test/Pipelines/Inputs/block-scaled.json"
+    request = ROOT / f"test/Pipelines/Inputs/{name}.json"
     subprocess.run([BUILD / "bin/dt-opt", request, "-o", plan], check=True)
-    checked = run_ranks(3, _ahead, tmp_path, str(plan))
+    checked = run_ranks(3, _ahead, tmp_path, str(plan), scales)
     assert all(len(names) == 7 for names in checked), checked
 
 
@@ -427,6 +487,13 @@ def test_mistakes_name_the_tensor():
     )
     assert "block of (0, 4)" in problem({}, block=(0, 4))
     assert "for the tensor's name" in problem({}, scale="scale")
+    assert problem({}, scale_format="e8m0") == (
+        "a format of scales 'e8m0', expected one of ['float', 'ue8m0']"
+    )
+    assert problem({}, scale_dtype=EXPONENT) == (
+        "scales of torch.float8_e8m0fnu and format 'float', expected "
+        "torch.float32"
+    )
 
 
 def test_a_stage_may_have_none_of_the_tensors():

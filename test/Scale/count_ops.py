@@ -10,7 +10,8 @@ import re
 import sys
 from collections import Counter
 
-OP = re.compile(r"^\s*dt\.(keep|copy|transfer|zero|param) ")
+OP = re.compile(r"^\s*dt\.(keep|copy|transfer|zero|derive|param) ")
+LATER_HOP = re.compile(r"^\s*<")
 CLASS_OF_PIECES = re.compile(r"\[((?:\w+: \d+(?:, )?)+)\] (?:from|on) ")
 
 
@@ -25,13 +26,19 @@ def pieces_of(line):
     return total
 
 
-def main(at_most):
+def count(lines):
+    """Families, pieces in classes, and ops by kind."""
     counts, pieces = Counter(), 0
-    for line in sys.stdin:
+    for line in lines:
         if op := OP.match(line):
             counts[op.group(1)] += 1
+        if op or LATER_HOP.match(line):
             pieces += pieces_of(line)
-    families = counts.pop("param", 0)
+    return counts.pop("param", 0), pieces, counts
+
+
+def main(at_most):
+    families, pieces, counts = count(sys.stdin)
     print(f"{families} families, {pieces} pieces in classes, {dict(counts)}")
     total = sum(counts.values())
     return 0 if 0 < total <= at_most and pieces > total else 1

@@ -14,6 +14,7 @@
 #include "dt/Geometry/Mesh.h"
 #include "dt/Geometry/Pieces.h"
 #include "dt/Geometry/Placement.h"
+#include "dt/Geometry/Sequence.h"
 #include "dt/Geometry/Shard.h"
 #include "dt/Geometry/TensorView.h"
 #include "dt/Routing/Explain.h"

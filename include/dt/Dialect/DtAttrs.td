@@ -205,23 +205,30 @@ def DT_TensorAttr : DT_Attr<"Tensor", "tensor"> {
   let parameters = (ins "::mlir::StringAttr":$name,
                         ArrayRefParameter<"int64_t">:$first,
                         ArrayRefParameter<"int64_t">:$step,
+                        ArrayRefParameter<"int64_t">:$lists,
                         "int64_t":$order,
                         ArrayRefParameter<"int64_t">:$orderStrides,
+                        ArrayRefParameter<"int64_t">:$orderLists,
                         ArrayRefParameter<"int64_t">:$bounds,
                         ArrayRefParameter<"int64_t">:$permutation,
                         ArrayRefParameter<"int64_t">:$parts,
                         ArrayRefParameter<"uint64_t">:$fill);
   let builders = [
-    AttrBuilder<(ins "::mlir::StringAttr":$name,
-                     "::llvm::ArrayRef<int64_t>":$first,
-                     "::llvm::ArrayRef<int64_t>":$step, "int64_t":$order,
-                     "::llvm::ArrayRef<int64_t>":$orderStrides,
+    // Of one tensor alone.
+    AttrBuilder<(ins "::mlir::StringAttr":$name, "int64_t":$order,
                      "const ::dt::TensorView &":$view)>];
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     ::dt::TensorView toGeometry() const;
     /// The name for one member of the param; one index per leading dim.
     std::string memberName(::llvm::ArrayRef<int64_t> member) const;
+    /// By leading dim, as of `dt.param`.
+    std::vector<::dt::Sequence> numbers() const;
+    std::vector<::dt::Sequence> orderOffsets() const;
+    /// The tensors of a family, of which this is the first.
+    TensorAttr ofFamily(::mlir::StringAttr name,
+                        ::llvm::ArrayRef<::dt::Sequence> numbers,
+                        ::llvm::ArrayRef<::dt::Sequence> offsets) const;
   }];
 }
 

@@ -46,6 +46,10 @@ def DT_ParamOp : DT_Op<"param", [Symbol, DT_LayoutLevel,
     buckets): base plus one stride per leading dim; without it, the position
     in the space.
 
+    Numbers that have no one step are a list in braces, one for each index, and
+    so are distances in registration order: of layers of one kind among others,
+    and of what layers of several kinds have at different places.
+
     `storage` names a group: all tensors of params of that group that a device
     holds share one storage for each state, which comes and goes whole in
     memory of mode `flat by tensor`.
@@ -56,7 +60,9 @@ def DT_ParamOp : DT_Op<"param", [Symbol, DT_LayoutLevel,
     - the name is UTF-8 without control characters, of at most 1024 bytes, and
       has one `{}` per leading dim; steps are not 0;
     - so is that of a storage, without `{}`;
-    - `order` has one stride per leading dim.
+    - `order` has one stride per leading dim;
+    - a list is as long as its dim, and has distinct numbers that are not of one
+      step; one of an order begins with 0.
 
     Example:
     ```mlir
@@ -67,12 +73,14 @@ def DT_ParamOp : DT_Op<"param", [Symbol, DT_LayoutLevel,
   let arguments = (ins SymbolNameAttr:$sym_name,
     DT_Ints:$shape, DT_StatesAttr:$states, OptionalAttr<StrAttr>:$tensor,
     DT_OptionalInts:$leading_first, DT_OptionalInts:$leading_step,
+    DT_OptionalInts:$leading_lists,
     DefaultValuedProp<I64Prop, "-1">:$order, DT_OptionalInts:$order_strides,
+    DT_OptionalInts:$order_lists,
     UnitAttr:$partial, OptionalAttr<StrAttr>:$storage);
   let assemblyFormat = [{
     $sym_name custom<Ints>($shape) `of` $states (`partial` $partial^)?
-    `` custom<Naming>($tensor, $leading_first, $leading_step)
-    `` custom<Order>($order, $order_strides) (`storage` $storage^)? attr-dict
+    `` custom<Naming>($tensor, $leading_first, $leading_step, $leading_lists)
+    `` custom<Order>($order, $order_strides, $order_lists) (`storage` $storage^)? attr-dict
   }];
   let builders = [
     // A single tensor, as importers make thousands of.
@@ -88,6 +96,12 @@ def DT_ParamOp : DT_Op<"param", [Symbol, DT_LayoutLevel,
     ::llvm::StringRef nameTemplate();
     /// The name of one member; one index per leading dim.
     std::string memberName(::llvm::ArrayRef<int64_t> member);
+    /// By leading dim: the numbers in the names of members, and how far these
+    /// stand behind the first in registration order; none where it has none.
+    std::vector<::dt::Sequence> numbers();
+    std::vector<::dt::Sequence> orderOffsets();
+    void setNumbers(::llvm::ArrayRef<::dt::Sequence> numbers);
+    void setOrderOffsets(::llvm::ArrayRef<::dt::Sequence> offsets);
     /// Calls fn with one index per leading dim for each member, the last
     /// fastest; stops where it fails.
     ::llvm::LogicalResult forEachMember(

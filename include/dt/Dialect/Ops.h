@@ -18,6 +18,14 @@ class PlaceOp;
 class SpaceOp;
 } // namespace dt
 
+namespace dt {
+/// What a transfer moves at one hop.
+struct HopPieces {
+  int64_t hop = 0;
+  PiecesAttr pieces;
+};
+} // namespace dt
+
 #include "dt/Dialect/DtInterfaces.h.inc"
 #define GET_OP_CLASSES
 #include "dt/Dialect/DtOps.h.inc"

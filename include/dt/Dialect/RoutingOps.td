@@ -93,10 +93,11 @@ def DT_TransferOp : DT_MovementOp<"transfer", [DT_RoutingLevel]> {
   let description = [{
     Hop 0 reads from a device that holds the piece at the source; hop 1 from
     one that received it at hop 0 (data that crosses the network once and fans
-    out inside a node), and so on.
+    out inside a node), and so on. Without a hop pieces are of hop 0; those of
+    other hops follow.
 
     **Constraints:**
-    - `from` and `to` are different devices; the hop is not negative;
+    - `from` and `to` are different devices; hops are not negative, and ascend;
     - the pieces are inside the param; the states are the param's.
 
     Example:
@@ -104,9 +105,22 @@ def DT_TransferOp : DT_MovementOp<"transfer", [DT_RoutingLevel]> {
     dt.transfer @proj <[i: 32, j: 3] from j + 1 to 0 at [i, 0, j * 1024] size [1, 4096, 1024]> hop 0
     ```
   }];
-  let arguments = !con(common, (ins DefaultValuedProp<I64Prop, "0">:$hop));
+  // By hop: its number, and how many classes and rows of the pieces it has.
+  let arguments = !con(common, (ins DT_OptionalInts:$hops));
   let assemblyFormat = [{
-    $param (`for` $states^)? $pieces (`hop` $hop^)? attr-dict
+    $param (`for` $states^)? custom<Hops>($pieces, $hops) attr-dict
+  }];
+  let builders = [
+    // Pieces of one hop or several, in any order.
+    OpBuilder<(ins "::mlir::FlatSymbolRefAttr":$param,
+                   "::mlir::ArrayAttr":$states,
+                   "::llvm::ArrayRef<::dt::HopPieces>":$parts)>,
+  ];
+  let extraClassDeclaration = [{
+    /// The pieces hop by hop, ascending.
+    ::llvm::SmallVector<::dt::HopPieces, 1> byHop();
+    int64_t lastHop();
+    void setByHop(::llvm::ArrayRef<::dt::HopPieces> parts);
   }];
   let hasVerifier = 1;
 }

@@ -56,8 +56,9 @@ struct MegatronConfig {
   std::vector<bool> moeLayers; // one per layer
   int64_t experts = 0;
   int64_t expertFfn = 0;
-  int64_t sharedFfn = 0;   // 0: no shared experts
-  bool sharedGate = false; // what they give is weighted, token by token
+  int64_t sharedFfn = 0;    // 0: no shared experts
+  int64_t expertLatent = 0; // what routed experts see of `hidden`; 0: all
+  bool sharedGate = false;  // what they give is weighted, token by token
   bool expertBias = false;
   bool moeLinearBias = false; // of the router and of the experts' linears
 

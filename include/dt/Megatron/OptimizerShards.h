@@ -10,6 +10,7 @@
 #define DT_MEGATRON_OPTIMIZERSHARDS_H
 
 #include "dt/Geometry/Placement.h"
+#include "dt/Geometry/Sequence.h"
 
 namespace dt {
 
@@ -24,9 +25,9 @@ struct BucketedParam {
   const Mesh *mesh = nullptr;
   /// Axes of `mesh` whose ranks share a buffer, slowest first.
   std::vector<std::string> axes;
-  /// Registration order of member (i, j, ...): base + i * strides[0] + ...
+  /// Registration order of member (i, j, ...): base + offsets[0].at(i) + ...
   int64_t orderBase = 0;
-  std::vector<int64_t> orderStrides;
+  std::vector<Sequence> orderOffsets;
   bool sharedEmbedding = false;
   /// Params with different numbers never share a buffer (dense or expert,
   /// parameter dtype).

@@ -97,7 +97,7 @@ TEST(OptimizerShards, countsTheChunksOfAFamilyByItsOwners) {
   BucketedParam layers = tensor(mesh, 0, 128);
   layers.shape = {4, 128};
   layers.numLeading = 1;
-  layers.orderStrides = {1};
+  layers.orderOffsets = {{0, 1}};
   layers.placement.dims.resize(2);
   Split split;
   split.axis = "pp";
@@ -120,7 +120,7 @@ TEST(OptimizerShards, joinsLayersThatFollowOneAnother) {
   BucketedParam layers = tensor(mesh, 0, 128);
   layers.shape = {4, 128};
   layers.numLeading = 1;
-  layers.orderStrides = {1};
+  layers.orderOffsets = {{0, 1}};
   layers.placement.dims.resize(2);
   auto runsOf = [&](int64_t bucketSize) {
     size_t culprit = 0;

@@ -164,6 +164,37 @@ TEST(Models, nemotronHHasItsPublishedSize) {
                                 "self_attention.linear_qkv.weight"}));
 }
 
+TEST(Models, latentExpertsSeeAPartOfTheHiddenSize) {
+  Request request = readGood(
+      R"({"model": {"model_type": "nemotron_h", "hidden_size": 8,
+            "hybrid_override_pattern": "E", "num_attention_heads": 2,
+            "num_key_value_heads": 2, "intermediate_size": 6,
+            "mamba_num_heads": 4, "mamba_head_dim": 2, "n_groups": 2,
+            "ssm_state_size": 3, "n_routed_experts": 1,
+            "moe_intermediate_size": 5, "moe_latent_size": 3,
+            "moe_shared_expert_intermediate_size": 4, "vocab_size": 16},
+          "source": {"world": 1}, "destination": {"world": 1}})");
+  EXPECT_EQ(
+      namesWith(request, "decoder.layers.0.mlp."),
+      (std::vector<std::string>{
+          "router.weight", "router.expert_bias", "fc1_latent_proj.weight",
+          "fc2_latent_proj.weight", "experts.linear_fc1.weight0",
+          "experts.linear_fc2.weight0", "shared_experts.linear_fc1.weight",
+          "shared_experts.linear_fc2.weight"}));
+  auto shapeOf = [&](const char *name) {
+    return request
+        .tensors[findTensor(request,
+                            std::string("decoder.layers.0.mlp.") + name)]
+        .shape;
+  };
+  using Shape = std::vector<int64_t>;
+  EXPECT_EQ(shapeOf("fc1_latent_proj.weight"), (Shape{3, 8}));
+  EXPECT_EQ(shapeOf("fc2_latent_proj.weight"), (Shape{8, 3}));
+  EXPECT_EQ(shapeOf("experts.linear_fc1.weight0"), (Shape{5, 3}));
+  EXPECT_EQ(shapeOf("experts.linear_fc2.weight0"), (Shape{3, 5}));
+  EXPECT_EQ(shapeOf("shared_experts.linear_fc1.weight"), (Shape{4, 8}));
+}
+
 TEST(Models, qwen3NextHasItsPublishedSize) {
   Request request = readGood(
       R"({"model": {"model_type": "qwen3_next", "num_hidden_layers": 48,
@@ -190,6 +221,28 @@ TEST(Models, qwen3NextHasItsPublishedSize) {
                                 "self_attention.linear_qkv.weight",
                                 "self_attention.q_layernorm.weight",
                                 "self_attention.k_layernorm.weight"}));
+}
+
+TEST(Models, predictionLayersOfQwen3NextHaveWhatItsLastLayerHas) {
+  auto names = [](const char *interval) {
+    Request request = readGood(
+        R"({"model": {"model_type": "qwen3_next", "num_hidden_layers": 4,
+              "hidden_size": 8, "intermediate_size": 6, "head_dim": 4,
+              "num_attention_heads": 2, "num_key_value_heads": 1,
+              "num_experts": 2, "moe_intermediate_size": 5,
+              "linear_num_key_heads": 1, "linear_num_value_heads": 2,
+              "shared_expert_intermediate_size": 3, "vocab_size": 16,
+              "num_nextn_predict_layers": 1, "full_attention_interval": )" +
+        std::string(interval) + R"(},
+            "source": {"world": 2, "pp": 2},
+            "destination": {"world": 1, "framework": "huggingface",
+                            "without": ["mtp.*"]}})");
+    return namesWith(request, "mtp.layers.0.");
+  };
+  std::vector<std::string> full = names("4"), linear = names("3");
+  EXPECT_EQ(full[3], "mtp_model_layer.self_attention.linear_proj.weight");
+  EXPECT_EQ(linear[3], "mtp_model_layer.self_attention.dt_bias");
+  EXPECT_EQ(full.back(), "final_layernorm.weight");
 }
 
 TEST(Models, layersOfAHybridHaveLettersOrNames) {

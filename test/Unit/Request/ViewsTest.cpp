@@ -291,6 +291,31 @@ TEST(Views, ofPartsHaveZerosBehindTheJoinedTensor) {
             (std::vector<Interval>{{11, 12}, {2, 8}}));
 }
 
+TEST(Views, ofPartsThatAreUnflattenedAreRowsOfTheJoinedTensor) {
+  Request request = readGood(
+      R"({"model": {"tensors": [
+            {"name": "k", "shape": [4, 6], "dtype": "f32"},
+            {"name": "q", "shape": [8, 6], "dtype": "f32"}]},
+          "rules": [{"match": "*", "replicate": true}],
+          "source": {"world": 1, "views": [
+            {"concat": ["q", "k"], "tensor": "qk"}]},
+          "destination": {"world": 1, "views": [
+            {"of": "q", "tensor": "q.t", "unflatten": {"0": [4, 2]},
+             "permute": [1, 0, 2], "flatten": [[0, 1]]}]}})");
+  ASSERT_EQ(request.tensors.size(), 1u);
+  EXPECT_EQ(request.tensors[0].shape, (Ints{6, 2, 6}));
+  const ViewDecl &qk = viewOf(request.source, "qk");
+  EXPECT_EQ(qk.view.shape(), (std::vector<int64_t>{12, 6}));
+  const ViewDecl &q = viewOf(request.destination, "q.t");
+  EXPECT_EQ(q.view.dims[0].intervals, (std::vector<Interval>{{0, 4}}));
+  EXPECT_EQ(q.view.shape(), (std::vector<int64_t>{8, 6}));
+  // What is said of one is of both.
+  const ViewDecl &k = viewOf(request.destination, "k");
+  EXPECT_EQ(k.view.dims[0].intervals, (std::vector<Interval>{{4, 6}}));
+  EXPECT_EQ(k.view.dims[1].intervals, (std::vector<Interval>{{0, 2}}));
+  EXPECT_EQ(k.view.shape(), (std::vector<int64_t>{4, 6}));
+}
+
 TEST(Views, ofAModelTypeKeepItsCutAndStage) {
   Request request = readGood(
       R"({"model": "llama-tiny.json",

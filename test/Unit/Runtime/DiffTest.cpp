@@ -55,6 +55,7 @@ const std::set<std::string> kBound = {"collective.getSlot",
                                       "family.leading[]",
                                       "family.shape[]",
                                       "instruction.bytes",
+                                      "leading.list[]",
                                       "message.direct",
                                       "program.device",
                                       "program.destinationRank",
@@ -113,9 +114,10 @@ TEST(Diff, SeesEveryField) {
   constexpr size_t kTries = 200;
   constexpr int kValues = 4;
   std::map<std::string, int> seen;
-  for (const TestPlan &plan : {reshapePlan(), reshapePlan(MemoryMode::Flat),
-                               derivedPlan(), forwardingPlan(), viewedPlan(),
-                               filledPlan(), relayPlan(), collectivePlan()}) {
+  for (const TestPlan &plan :
+       {reshapePlan(), reshapePlan(MemoryMode::Flat), derivedPlan(),
+        forwardingPlan(), viewedPlan(), listedPlan(), filledPlan(), relayPlan(),
+        collectivePlan()}) {
     const PlanReader before = plan.reader();
     for (const std::string &name : namesOf(plan)) {
       Rng rng(1); // always the same, whatever other fields there are

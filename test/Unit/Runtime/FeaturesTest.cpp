@@ -59,6 +59,8 @@ TEST(Features, AreFoundInTheContent) {
             (Names{"flat", "zero-fill", "element-ranges", "flat-by-tensor"}));
   EXPECT_EQ(featureNames(neededBy(keptSquare())), (Names{"flat", "in-place"}));
   EXPECT_EQ(featureNames(neededBy(viewedPlan())), (Names{"views"}));
+  EXPECT_EQ(featureNames(neededBy(listedPlan())),
+            (Names{"views", "listed-numbers"}));
   EXPECT_EQ(featureNames(neededBy(permutedPlan())),
             (Names{"views", "permuted-views"}));
   EXPECT_EQ(featureNames(neededBy(flattenedPlan())),

@@ -188,6 +188,22 @@ TEST(HostileCommon, FamiliesAreChecked) {
         "leading dim from 0 step 4611686018427387904 has count 4"},
        {[](TestPlan &p) { p.common.families[0].leading[0].first = INT64_MAX; },
         "leading dim from 9223372036854775807 step 1 has count 4"},
+       {[](TestPlan &p) {
+          p.common.families[0].leading = {{0, 0, 4, {0, 1, 5}}};
+        },
+        "leading dim lists 4 numbers of 3"},
+       {[](TestPlan &p) {
+          p.common.families[0].leading = {{0, 0, 4, {0, 1, 5, 6, 7}}};
+        },
+        "has 1 numbers that no leading dim lists"},
+       {[](TestPlan &p) {
+          p.common.families[0].leading = {{1, 0, 4, {0, 1, 5, 6}}};
+        },
+        "leading dim from 1 step 0 of count 4 lists 4 numbers from 0"},
+       {[](TestPlan &p) {
+          p.common.families[0].leading = {{0, 0, 4, {0, 5, 1, 5}}};
+        },
+        "leading dim lists number 5 twice"},
        {[](TestPlan &p) { p.common.families[1].shape = {0, kHuge, kHuge}; },
         "size 1152921504606846976 makes the byte count overflow"},
        {[](TestPlan &p) { p.common.families[1].shape.assign(33, 1); },

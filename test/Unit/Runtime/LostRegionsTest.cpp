@@ -223,6 +223,15 @@ TEST(LostRegions, AreAsLargeAsCanBe) {
   EXPECT_EQ(lost->uncertainBytes, 0u);
 }
 
+TEST(LostRegions, NameAllNumbersThatAreListed) {
+  auto half = [](int64_t row) { return box(0, {{0, 2}, {row, row + 4}}); };
+  TestPlan plan =
+      makePlan({makeFamily("layers.{}.w", {{3, 0, 2, {3, 8}}}, {8})},
+               {{half(0)}, {half(4)}}, {{}, {box(0, {{0, 2}, {0, 8}})}});
+  expectContains(lossNote(plan.reader(), {1, -1, false, {0}}, {0, 1}),
+                 "'layers.{3, 8}.w' {param} [0:4)");
+}
+
 TEST(LostRegions, AreSaidInWords) {
   PlanReader plan = twoHalves().reader();
   // What device 0 has sent may still be in its staging.

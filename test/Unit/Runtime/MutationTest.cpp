@@ -101,9 +101,10 @@ TEST(Mutation, AllFaultsAreRefused) {
 TEST(Mutation, EveryFieldIsJudged) {
   uint64_t seed = std::random_device()();
   std::printf("seed %llu\n", (unsigned long long)seed);
-  std::vector<Mutation> kinds = fieldMutations(
-      {reshapePlan(), derivedPlan(), forwardingPlan(), viewedPlan(),
-       permutedPlan(), flattenedPlan(), filledPlan(), collectivePlan()});
+  std::vector<Mutation> kinds =
+      fieldMutations({reshapePlan(), derivedPlan(), forwardingPlan(),
+                      viewedPlan(), listedPlan(), permutedPlan(),
+                      flattenedPlan(), filledPlan(), collectivePlan()});
   EXPECT_GE(kinds.size(), 90u);
   EXPECT_EQ(tryKinds(kinds, true, seed), kinds.size());
 }

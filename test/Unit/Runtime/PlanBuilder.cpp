@@ -926,6 +926,7 @@ TestPlan anyPlan(std::mt19937_64 &rng) {
   }
   case 6:
     return rng() % 2   ? viewedPlan()
+           : rng() % 2 ? listedPlan()
            : rng() % 2 ? permutedPlan()
            : rng() % 2 ? filledPlan(MemoryMode::Flat)
                        : flattenedPlan();
@@ -966,6 +967,14 @@ TestPlan viewedPlan() {
   for (RankProgram &program : plan.programs)
     for (size_t i = 0; i < program.destination.size(); ++i)
       program.destination[i].view = uint32_t(i);
+  return plan;
+}
+
+TestPlan listedPlan() {
+  TestPlan plan = viewedPlan();
+  plan.common.families[0].leading = {{0, 0, 2, {0, 5}}};
+  for (NamedView &view : plan.common.views)
+    view.leading = {{3, 0, 2, {3, 1}}};
   return plan;
 }
 

@@ -91,7 +91,10 @@ TestPlan keptSquare();
 /// tensors of their own: q and k on both devices by rows, v, the last group
 /// first, on device 1.
 TestPlan viewedPlan();
-/// The same, its own tensors transposed.
+/// The same, with numbers in the names that have no one step, 0 and 5, of its
+/// own tensors downwards, 3 and 1, and listed.
+TestPlan listedPlan();
+/// `viewedPlan`, its own tensors transposed.
 TestPlan permutedPlan();
 /// And then of one dim.
 TestPlan flattenedPlan();

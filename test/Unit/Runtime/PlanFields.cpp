@@ -221,10 +221,11 @@ private:
     auto &[name, leading, shape, states, partial, storage] = family;
     leaf("family.name", name);
     list("family.leading", leading);
-    for (auto &[first, step, count] : leading) {
+    for (auto &[first, step, count, list] : leading) {
       leaf("leading.first", first);
       leaf("leading.step", step);
       leaf("leading.count", count);
+      numbers("leading.list", list);
     }
     numbers("family.shape", shape);
     leaf("family.partial", partial);
@@ -247,10 +248,11 @@ private:
     leaf("view.family", family);
     leaf("view.name", name);
     list("view.leading", leading);
-    for (auto &[first, step, count] : leading) {
+    for (auto &[first, step, count, list] : leading) {
       leaf("leading.first", first);
       leaf("leading.step", step);
       leaf("leading.count", count);
+      numbers("leading.list", list);
     }
     list("view.dims", dims);
     for (auto &[intervals, isIndex] : dims) {

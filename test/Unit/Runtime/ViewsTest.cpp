@@ -113,10 +113,23 @@ TEST(Views, ViewsThatDoNotFitTheirFamilyAreRefused) {
                  "view 0 'h.{}.q': dim 1 has no single index below 4");
   expectContains(refusal([](View &v) { v.name = "q"; }),
                  "has 0 '{}' in its name and 1 numbers for 1 leading dims");
+  expectContains(refusal([](View &v) { v.leading = {{1, 0, 2, {1, 1}}}; }),
+                 "has numbers from 1 step 0, 2 of them, for 2 members");
   expectContains(refusal([](View &v) { v.side = Side::Source; }),
                  "names view 'h.{}.q' of another family or side");
   expectContains(refusal([](View &v) { v.name = "h.{}.k"; }),
                  "two tensors have the name 'h.1.k'");
+}
+
+TEST(Views, ListedNumbersAreReadAndNamed) {
+  TestPlan plan = listedPlan();
+  EXPECT_EQ(plan.verdict(), "");
+  auto again = TestPlan::from(plan.reader());
+  ASSERT_TRUE(again.ok());
+  const PlanCommon &common = again->common;
+  EXPECT_EQ(common.families[0].tensorName({1}), "layers.5.qkv");
+  EXPECT_EQ(common.views[0].tensorName({0}), "h.3.q");
+  EXPECT_EQ(common.views[0].tensorName({1}), "h.1.q");
 }
 
 TEST(Views, DimsInAnotherOrderAreReadAndTold) {

@@ -42,7 +42,8 @@ namespace dtrt {
   X(PermutedViews, "permuted-views", "views with dims in another order")       \
   X(FlattenedViews, "flattened-views", "views with several dims in one")       \
   X(Fills, "fills", "views whose padding is not zeros")                        \
-  X(CompressedPrograms, "compressed-programs", "programs as zstd frames")
+  X(CompressedPrograms, "compressed-programs", "programs as zstd frames")      \
+  X(ListedNumbers, "listed-numbers", "families of numbers without one step")
 
 enum class Feature : uint8_t {
 #define DTRT_FEATURE_ENUM(Name, Text, Doc) Name,

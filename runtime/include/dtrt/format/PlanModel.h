@@ -39,11 +39,17 @@ constexpr uint16_t kFormatMinor = 4;
 /// Bit i stands for the feature of that number (dtrt/format/Features.h).
 using FeatureSet = uint64_t;
 
-/// One leading dim of a family: index i stands for number first + step * i.
+/// One leading dim of a family: index i stands for number first + step * i, or
+/// for list[i], where the step is 0.
 struct LeadingDim {
   int64_t first = 0;
   int64_t step = 1;
   int64_t count = 1;
+  std::vector<int64_t> list = {}; // empty, or `count` distinct numbers
+
+  int64_t number(int64_t index) const {
+    return list.empty() ? first + step * index : list[size_t(index)];
+  }
 };
 
 /// A state of a family: param, grad, master, exp_avg, ...
