@@ -98,7 +98,7 @@ class _Order:
         return told(self.regions)
 
     def text(self, cut: int) -> bytes:
-        """What lies before `cut`, for `shards_of`."""
+        """What lies before `cut`, for `_shards_of`."""
         if cut not in self._texts:
             plain = [one.plain() for one in self.shards if one.at < cut]
             self._texts[cut] = json.dumps(plain).encode()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
 from torch.overrides import TorchFunctionMode
 
 from .errors import InvalidError
@@ -46,10 +49,46 @@ _DRAWING = frozenset(
 )
 
 
+class _Thread(threading.local):
+    """modes: so many of `Undrawn` it is in."""
+
+    modes = 0
+
+
+_thread = _Thread()
+
+
+@functools.cache
+def _teach() -> None:
+    """trunc_normal_ draws until all numbers are within its bounds. Those of
+    memory as it was allocated may never be, so it is left out as a whole."""
+    module = torch.nn.init
+    trunc_normal = module._no_grad_trunc_normal_
+
+    @functools.wraps(trunc_normal)
+    def unless_undrawn(tensor: Any, *args: Any, **named: Any) -> Any:
+        is_drawn = named.get("generator") is not None
+        if _thread.modes and not is_drawn:
+            return tensor
+        return trunc_normal(tensor, *args, **named)
+
+    module._no_grad_trunc_normal_ = unless_undrawn
+
+
 class Undrawn(TorchFunctionMode):
     """On this thread no random numbers are drawn: tensors that are to be filled
     with them stay as they are, for a switch to fill; what asks for new ones
     raises `InvalidError`, unless it gives a generator of its own."""
+
+    def __enter__(self) -> Any:
+        _teach()
+        entered = super().__enter__()
+        _thread.modes += 1
+        return entered
+
+    def __exit__(self, *why: Any) -> None:
+        _thread.modes -= 1
+        super().__exit__(*why)
 
     def __torch_function__(
         self,

@@ -207,6 +207,29 @@ def test_nothing_is_drawn_beside_training():
     assert torch.equal(drawn, again)
 
 
+@pytest.mark.parametrize("bounds", [(-2, 2), (1.5, 2.5)])
+@pytest.mark.parametrize("memory", [1e30, float("nan"), 0.0])
+def test_bounds_of_what_is_not_drawn_are_not_waited_for(bounds, memory):
+    """trunc_normal_ draws again what is outside of them; memory as it was
+    allocated stays outside, and a process that joined never came to be ready."""
+    from torch.nn.init import trunc_normal_
+
+    state, tensor = torch.get_rng_state(), torch.full((64,), memory)
+    with Undrawn():
+        trunc_normal_(tensor, 0, 1, *bounds)
+        with Undrawn():
+            torch.nn.init.trunc_normal_(tensor, 0, 1, *bounds)
+        trunc_normal_(tensor, 0, 1, *bounds)
+        own = torch.Generator().manual_seed(1)
+        drawn = trunc_normal_(torch.zeros(64), 0, 1, *bounds, generator=own)
+    assert torch.equal(tensor, torch.full((64,), memory)) or memory != memory
+    assert torch.equal(torch.get_rng_state(), state)
+    assert drawn.min() >= bounds[0] and drawn.max() <= bounds[1]
+    # All others draw as before.
+    trunc_normal_(tensor, 0, 1, *bounds)
+    assert tensor.min() >= bounds[0] and tensor.max() <= bounds[1]
+
+
 def test_torchtitan_seeds_no_generator_beside_training():
     from dynatrain.torchtitan import _building
 
