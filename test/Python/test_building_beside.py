@@ -211,7 +211,7 @@ def test_nothing_is_drawn_beside_training():
 @pytest.mark.parametrize("memory", [1e30, float("nan"), 0.0])
 def test_bounds_of_what_is_not_drawn_are_not_waited_for(bounds, memory):
     """trunc_normal_ draws again what is outside of them; memory as it was
-    allocated stays outside, and a process that joined never came to be ready."""
+    allocated may stay outside, and a process that joined was never ready."""
     from torch.nn.init import trunc_normal_
 
     state, tensor = torch.get_rng_state(), torch.full((64,), memory)
