@@ -5,8 +5,11 @@
 // other, each behind its length. A dim without a list has length 0, and no
 // array of lists is there where no dim has one.
 //
-//   numbers  [0 step 4, {0, 1, 5}]   first [0, 0] step [4, 0] lists [0, 3 0 1
-//   5] offsets  [26, {0, 14, 28, 40}]   step [26, 0] lists [0, 4 0 14 28 40]
+//   [0 step 4, {0, 1, 5}], of numbers:
+//       first [0, 0], step [4, 0], lists [0, 3, 0, 1, 5]
+//
+//   [26, {0, 14, 28, 40}], of offsets:
+//       step [26, 0], lists [0, 4, 0, 14, 28, 40]
 //
 //===----------------------------------------------------------------------===//
 
