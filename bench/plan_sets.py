@@ -1,5 +1,9 @@
 """What it saves to compile plans as a set: bench/plan_sets.py [--runs N]
 
+With --chained WORLD instead: what all losses of a node of llama3-70b take,
+tensor parallel in each node, where each plan is made from the one before it
+(`dt-opt --chain-set`), in times of the first of these plans alone.
+
 One line of JSON for each set: seconds of CPU (user and system, from the
 kernel) and peak memory of a dt-opt for every plan, and of one for the set, on
 one thread and on all. Medians, and the least and the most, of runs that take
@@ -88,11 +92,44 @@ def measure(tool, request, runs):
     return found
 
 
+def measure_chained(tool, world):
+    """A line for the set of all losses, each plan from the one before."""
+    request = losses(
+        "llama3-70b", {"world": world, "tp": 8, "dp": world // 8}, 8
+    )
+    sides = transitions(request)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "one.json").write_text(
+            json.dumps(alone(request, next(iter(sides.values()))))
+        )
+        (folder / "set.json").write_text(json.dumps(request))
+        one, _ = run(tool, folder / "one.json", "-o", folder / "one.dtplan")
+        cpu, peak = run(
+            tool, "--chain-set", folder / "set.json", "-o", folder / "set"
+        )
+        run(tool.with_name("dt-plan"), "verify", folder / "set")
+    return {
+        "ranks": world,
+        "plans": len(sides),
+        "one_cpu_s": round(one, 2),
+        "chained_cpu_s": round(cpu, 2),
+        "times_one": round(cpu / one, 1),
+        "MiB": round(peak),
+    }
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bin", default=ROOT / "build/bin", type=Path)
     parser.add_argument("--runs", default=5, type=int)
+    parser.add_argument("--chained", metavar="WORLD", type=int)
     options = parser.parse_args()
+    if options.chained:
+        print(
+            json.dumps(measure_chained(options.bin / "dt-opt", options.chained))
+        )
+        return
     for name, request in SETS.items():
         row = {"request": name, "plans": len(transitions(request))}
         found = measure(options.bin / "dt-opt", request, options.runs)

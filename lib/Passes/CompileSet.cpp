@@ -14,6 +14,7 @@
 #include "dt/Passes/DiagnosticText.h"
 #include "dt/Passes/ImportRequest.h"
 #include "dt/Passes/Pipelines.h"
+#include "dt/Passes/Replan.h"
 #include "dtrt/format/OutputFolder.h"
 #include "dtrt/format/PlanSet.h"
 
@@ -52,22 +53,30 @@ public:
   SetCompiler(const RequestSet &set, const SetOptions &options,
               const SetOutput &output, const std::string &folder)
       : set(set), options(options), output(output), folder(folder),
-        threads(std::min<size_t>(options.threads, set.size())),
+        threads(options.isChained
+                    ? 1
+                    : std::min<size_t>(options.threads, set.size())),
         outcomes(set.size()) {}
 
   LogicalResult run();
 
 private:
   void takeTransitions();
-  bool compile(size_t index, Outcome &out) const;
+  bool compile(size_t index, Outcome &out);
   bool writePlan(const Request &request, const std::string &subject,
-                 const std::string &path, Outcome &out) const;
+                 const std::string &path, Outcome &out);
+  std::shared_ptr<Replan> planBefore() const;
 
   const RequestSet &set;
   const SetOptions &options;
   const SetOutput &output;
   const std::string &folder;
   const unsigned threads;
+  /// Of a chained set: the plan made last, and what was found right of its
+  /// like.
+  std::string before;
+  std::shared_ptr<dtrt::VerifiedPrograms> known =
+      std::make_shared<dtrt::VerifiedPrograms>();
   std::vector<Outcome> outcomes;
   std::atomic<size_t> next = 0, done = 0;
   std::atomic<bool> anyFailed = false;
@@ -76,7 +85,7 @@ private:
 /// In one thread: where there is more than one plan at work, that is where the
 /// cores are.
 bool SetCompiler::writePlan(const Request &request, const std::string &subject,
-                            const std::string &path, Outcome &out) const {
+                            const std::string &path, Outcome &out) {
   auto threading = threads > 1 ? MLIRContext::Threading::DISABLED
                                : MLIRContext::Threading::ENABLED;
   MLIRContext context(threading);
@@ -87,11 +96,28 @@ bool SetCompiler::writePlan(const Request &request, const std::string &subject,
   });
   OwningOpRef<ModuleOp> module = importRequest(request, options.file, &context);
   PassManager passes(&context);
-  buildCompilePipeline(passes, path);
+  if (std::shared_ptr<Replan> from = planBefore())
+    buildReplanPipeline(passes, from, path);
+  else
+    buildCompilePipeline(passes, path);
+  before = path;
   return succeeded(passes.run(*module));
 }
 
-bool SetCompiler::compile(size_t index, Outcome &out) const {
+/// Null where there is none.
+std::shared_ptr<Replan> SetCompiler::planBefore() const {
+  if (!options.isChained || before.empty())
+    return nullptr;
+  auto plan = dtrt::PlanReader::open(before);
+  if (!plan.ok())
+    return nullptr;
+  auto from = std::make_shared<Replan>(std::move(*plan));
+  from->known = known;
+  from->copiesOnly = true;
+  return from;
+}
+
+bool SetCompiler::compile(size_t index, Outcome &out) {
   const std::string &name = set.name(index);
   std::string subject = "plan '" + name + "'";
   std::string error;

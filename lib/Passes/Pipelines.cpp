@@ -2,7 +2,9 @@
 
 #include "dt/Passes/Pipelines.h"
 
+#include "SplicePlan.h"
 #include "dt/Passes/Passes.h"
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassRegistry.h"
 
 using namespace mlir;
@@ -21,11 +23,14 @@ struct CompileOptions : PassPipelineOptions<CompileOptions> {
 
 } // namespace
 
+static void addReading(OpPassManager &passes) {
+  passes.addPass(dt::createGroupFamilies());
+  passes.addPass(dt::createVerifyLayout());
+}
+
 /// `from`: the old plan to start from, or null.
 static void addLowering(OpPassManager &passes,
                         const std::shared_ptr<dt::Replan> &from = nullptr) {
-  passes.addPass(dt::createGroupFamilies());
-  passes.addPass(dt::createVerifyLayout());
   passes.addPass(dt::createRouteTransfers(from));
   passes.addPass(dt::createVerifyRouting());
   dt::FuseCollectivesOptions fuse;
@@ -38,6 +43,7 @@ static void addLowering(OpPassManager &passes,
 }
 
 void dt::buildLoweringPipeline(OpPassManager &passes) {
+  addReading(passes);
   addLowering(passes);
   passes.addPass(createVerifyTransport());
 }
@@ -46,6 +52,7 @@ void dt::buildLoweringPipeline(OpPassManager &passes) {
 /// does, and more.
 void dt::buildCompilePipeline(OpPassManager &passes, const std::string &output,
                               const std::string &emitSmtlib) {
+  addReading(passes);
   addLowering(passes);
   ProvePlanOptions prove;
   prove.emitSmtlib = emitSmtlib;
@@ -58,11 +65,20 @@ void dt::buildCompilePipeline(OpPassManager &passes, const std::string &output,
 void dt::buildReplanPipeline(OpPassManager &passes,
                              std::shared_ptr<Replan> from,
                              const std::string &output) {
-  addLowering(passes, from);
-  passes.addPass(createProvePlan());
+  // The verifier sees whether what is spliced is complete.
+  VerifyLayoutOptions verify;
+  verify.complete = false;
+  passes.addPass(createGroupFamilies());
+  passes.addPass(createVerifyLayout(verify));
+  OpPassManager whole(ModuleOp::getOperationName());
+  whole.addPass(createVerifyLayout());
+  std::shared_ptr<Replan> around = from->copiesOnly ? nullptr : from;
+  addLowering(whole, around);
+  whole.addPass(createProvePlan());
   EmitPlanOptions emit;
   emit.output = output;
-  passes.addPass(createEmitPlan(emit, std::move(from)));
+  whole.addPass(createEmitPlan(emit, around));
+  passes.addPass(createSplicePlan(std::move(from), output, whole));
 }
 
 void dt::registerPipelines() {

@@ -44,6 +44,10 @@ std::vector<std::string> Replan::report() const {
       time * 1e3, least * 1e3, share(time - least, time)));
   if (time <= 0)
     lines.back() = "replanned: nothing moves between devices";
+  if (programsCopied > 0)
+    lines.push_back(llvm::formatv(
+        "replanned: {0} of {1} programs are copies of the old plan's",
+        programsCopied, programsCopied + programsMade));
   return lines;
 }
 

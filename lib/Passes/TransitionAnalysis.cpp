@@ -551,6 +551,26 @@ FailureOr<TransitionInfo> TransitionInfo::get(TransitionOp op,
   return info;
 }
 
+TransitionInfo TransitionInfo::withoutShards() const {
+  TransitionInfo out;
+  out.transition = transition;
+  out.source = source;
+  out.destination = destination;
+  out.params = params;
+  for (const FlowInfo &flow : flows)
+    out.flows.push_back(
+        {flow.param, flow.states, flow.stateNames, {}, {}, flow.derivedFrom});
+  out.tensors = tensors;
+  out.cluster = cluster;
+  out.stagingLimit = stagingLimit;
+  out.deviceLimit = deviceLimit;
+  out.compression = compression;
+  out.mode = mode;
+  out.granularity = granularity;
+  out.indexFlows();
+  return out;
+}
+
 void TransitionInfo::indexFlows() {
   for (uint32_t i = 0; i < flows.size(); ++i) {
     const FlowInfo &info = flows[i];

@@ -52,6 +52,10 @@ public:
   static mlir::FailureOr<TransitionInfo>
   get(TransitionOp op, mlir::SymbolTableCollection &tables);
 
+  /// The same of devices that have nothing: for who looks at the shards of a
+  /// few, and fills these in.
+  TransitionInfo withoutShards() const;
+
   TransitionOp op() const { return transition; }
   LayoutOp sourceLayout() const { return source; }
   LayoutOp destinationLayout() const { return destination; }

@@ -85,7 +85,9 @@ private:
   llvm::DenseMap<std::pair<Attribute, Attribute>, uint32_t> numbers;
 };
 
-std::vector<PlanFlow> readFlows(const TransitionInfo &info) {
+} // namespace
+
+std::vector<PlanFlow> planFlowsOf(const TransitionInfo &info) {
   std::vector<PlanFlow> out;
   StorageNumbers numbers;
   for (uint32_t i = 0; i < info.flows.size(); ++i) {
@@ -112,6 +114,8 @@ std::vector<PlanFlow> readFlows(const TransitionInfo &info) {
   return out;
 }
 
+namespace {
+
 //===----------------------------------------------------------------------===//
 // Bodies
 //===----------------------------------------------------------------------===//
@@ -120,7 +124,7 @@ class BodyReader {
 public:
   explicit BodyReader(const TransitionInfo &info) : info(info) {
     reading.info = &info;
-    reading.plan.flows = readFlows(info);
+    reading.plan.flows = planFlowsOf(info);
     reading.plan.isFlat = info.isFlat();
     reading.plan.granularity = info.granularity;
   }
@@ -397,13 +401,15 @@ void BodyReader::readSlots(SlotJob &job) {
   });
 }
 
-/// How many halvings of 16 B, the widest unit of a copy, lie between it and
-/// what divides `bytes`.
+} // namespace
+
 int narrowness(int64_t bytes) {
   constexpr int64_t widest = 16;
   return llvm::countr_zero(uint64_t(widest)) -
          llvm::countr_zero(uint64_t(bytes | widest));
 }
+
+namespace {
 
 /// Brings the pieces of a wave into packing order: within a message, pieces
 /// whose size wider units divide come first. So every piece begins where its

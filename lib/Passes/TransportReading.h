@@ -56,6 +56,14 @@ private:
 /// for each, with pieces in the order of the ops.
 mlir::FailureOr<TransitionReading> readRouting(const TransitionInfo &info);
 
+/// All flows as the transport level has them; `info` must outlive them.
+std::vector<PlanFlow> planFlowsOf(const TransitionInfo &info);
+
+/// Pieces of a message come in ascending order of this, by their bytes: how
+/// many halvings of 16 B, the widest unit of a copy, lie between that and what
+/// divides them.
+int narrowness(int64_t bytes);
+
 /// The threads that MLIR has.
 ParallelFor threadsOf(mlir::MLIRContext *context);
 

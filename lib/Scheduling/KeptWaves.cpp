@@ -54,12 +54,13 @@ private:
   }
   void cutByWaves();
   int32_t renumber();
+  void takeAround();
   void formMessages();
   void freeConflicts();
   void findFeeders();
   bool isFed(uint32_t piece) const;
   void freeUnfed();
-  void measureWaves();
+  void measureWaves(int32_t numWaves);
   void takeKept(KeptSchedule &kept);
   std::vector<Queue> queues() const;
   void fill(const Queue &queue);
@@ -79,6 +80,7 @@ private:
   std::vector<uint32_t> order; // of kept ones, by wave and pair
   std::vector<KeptMessage> messages;
   std::vector<std::vector<uint32_t>> feeds, feeders;
+  std::vector<int32_t> firstWaves; // that what stays around allows
   WaveRoom ports;
   std::vector<double> seconds; // that a wave lasts
   int64_t largest[2] = {0, 0}; // bytes of a message that is kept, per level
@@ -141,6 +143,15 @@ void KeptScheduler::formMessages() {
   }
 }
 
+/// Others have their ports first.
+void KeptScheduler::takeAround() {
+  if (!options.around)
+    return;
+  for (const TimedMessage &message : options.around->messages)
+    ports.take(ports.usersOf({message.source, message.destination}),
+               message.wave);
+}
+
 /// Frees messages that meet others at a port: devices have changed places.
 void KeptScheduler::freeConflicts() {
   for (const KeptMessage &message : messages) {
@@ -155,6 +166,10 @@ void KeptScheduler::freeConflicts() {
 }
 
 void KeptScheduler::findFeeders() {
+  firstWaves.resize(pieces.size());
+  if (options.around)
+    for (uint32_t i = 0; i < pieces.size(); ++i)
+      firstWaves[i] = options.around->firstWave(pieces[i]);
   feeds = findFeeds(pieces);
   feeders.resize(pieces.size());
   for (uint32_t i = 0; i < pieces.size(); ++i)
@@ -163,10 +178,11 @@ void KeptScheduler::findFeeders() {
 }
 
 bool KeptScheduler::isFed(uint32_t move) const {
-  return std::all_of(
-      feeders[move].begin(), feeders[move].end(), [&](uint32_t feeder) {
-        return waves[feeder] != kFree && waves[feeder] < waves[move];
-      });
+  return waves[move] >= firstWaves[move] &&
+         std::all_of(
+             feeders[move].begin(), feeders[move].end(), [&](uint32_t feeder) {
+               return waves[feeder] != kFree && waves[feeder] < waves[move];
+             });
 }
 
 /// A forward keeps its wave only after all that feeds it. One that is free is
@@ -194,20 +210,26 @@ void KeptScheduler::freeUnfed() {
 }
 
 /// How long waves last and how large their messages are.
-void KeptScheduler::measureWaves() {
+void KeptScheduler::measureWaves(int32_t numWaves) {
+  seconds.resize(size_t(numWaves));
+  auto add = [&](int32_t wave, Pair pair, int64_t bytes) {
+    auto [from, to] = pair;
+    double &longest = seconds[size_t(wave)];
+    longest = std::max(longest, double(bytes) /
+                                    problem.cluster.bytesPerSecond(from, to));
+    int64_t &most = largest[!problem.cluster.sameNode(from, to)];
+    most = std::max(most, bytes);
+  };
   for (const KeptMessage &message : messages) {
     int64_t bytes = 0;
     for (size_t at = message.first; at < message.last; ++at)
       if (waves[order[at]] != kFree)
         bytes += bytesOf(order[at]);
-    auto [from, to] = message.pair;
-    seconds.resize(size_t(message.wave) + 1);
-    double &longest = seconds.back();
-    longest = std::max(longest, double(bytes) /
-                                    problem.cluster.bytesPerSecond(from, to));
-    int64_t &most = largest[!problem.cluster.sameNode(from, to)];
-    most = std::max(most, bytes);
+    add(message.wave, message.pair, bytes);
   }
+  if (options.around)
+    for (const TimedMessage &message : options.around->messages)
+      add(message.wave, {message.source, message.destination}, message.bytes);
 }
 
 /// What has kept its wave, message by message; the rest is free.
@@ -235,6 +257,7 @@ std::vector<Queue> KeptScheduler::queues() const {
     queue.pair = pairOf(i);
     queue.bytes += bytesOf(i);
     queue.moves.push_back(i);
+    queue.notBefore = std::max(queue.notBefore, firstWaves[i]);
     for (uint32_t feeder : feeders[i])
       queue.notBefore = std::max(queue.notBefore, waves[feeder] + 1);
   }
@@ -353,14 +376,15 @@ std::optional<std::string> KeptScheduler::append() {
 std::optional<std::string> KeptScheduler::run(KeptSchedule &kept) {
   constexpr int32_t kMostWaves = 1 << 16;
   cutByWaves();
-  int32_t numWaves = renumber();
-  if (numWaves == 0 || numWaves > kMostWaves)
+  int32_t numWaves = options.around ? options.around->numWaves : renumber();
+  if ((numWaves == 0 && !options.around) || numWaves > kMostWaves)
     return "has nothing of the old plan, or too many of its waves";
+  takeAround();
   formMessages();
   freeConflicts();
   findFeeders();
   freeUnfed();
-  measureWaves();
+  measureWaves(numWaves);
   takeKept(kept);
   for (const Queue &queue : queues())
     fill(queue);

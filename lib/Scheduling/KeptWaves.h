@@ -6,6 +6,8 @@
 //      much as lasts no longer than the wave.
 //   3. What is left is scheduled by itself, behind all these waves.
 //
+// Messages around these, which stay as they are, have their ports first.
+//
 // Ports of devices 0 to 3; 3 has taken the place of 2, and gets what 2 had:
 //
 //   wave   old              kept             with the rest

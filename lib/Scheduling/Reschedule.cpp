@@ -18,6 +18,8 @@ constexpr double kWorthKeeping = 1.05;
 std::optional<std::string> dt::reschedule(const WaveProblem &problem,
                                           const WaveOptions &options,
                                           KeptSchedule &kept) {
+  if (options.around)
+    return scheduleKept(problem, options, kept);
   bool isKept = !scheduleKept(problem, options, kept);
   double seconds = isKept ? problem.seconds(kept.schedule.moves) : 0;
   if (isKept && seconds <= kWorthKeeping * options.lowerBound)

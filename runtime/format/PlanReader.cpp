@@ -41,6 +41,8 @@ struct PlanReader::State {
   Result<SectionBytes> programSection(const SectionEntry &entry,
                                       const std::string &name) const;
   Result<RankProgram> program(const SectionEntry &entry) const;
+  /// Null where the device has no program.
+  const SectionEntry *find(uint32_t device) const;
 };
 
 namespace {
@@ -224,6 +226,17 @@ PlanReader::State::program(const SectionEntry &entry) const {
   return program;
 }
 
+const SectionEntry *PlanReader::State::find(uint32_t device) const {
+  auto found = std::lower_bound(devices.begin(), devices.end(), device);
+  if (found == devices.end() || *found != device)
+    return nullptr;
+  return &programs[size_t(found - devices.begin())];
+}
+
+static Status noProgram(uint32_t device) {
+  return makeError("device ", device, " has no program in this plan");
+}
+
 PlanReader::PlanReader(std::unique_ptr<State> state)
     : state(std::move(state)) {}
 PlanReader::PlanReader(PlanReader &&) noexcept = default;
@@ -292,12 +305,34 @@ Result<StoredPrograms> PlanReader::storedPrograms() const {
 }
 
 Result<RankProgram> PlanReader::program(uint32_t device) const {
-  auto found =
-      std::lower_bound(state->devices.begin(), state->devices.end(), device);
-  if (found == state->devices.end() || *found != device)
-    return makeError("device ", device, " has no program in this plan");
-  const SectionEntry &entry = state->programs[found - state->devices.begin()];
-  return withinMemory([&] { return state->program(entry); });
+  const SectionEntry *entry = state->find(device);
+  if (!entry)
+    return noProgram(device);
+  return withinMemory([&] { return state->program(*entry); });
+}
+
+Result<StoredSum> PlanReader::storedSum(uint32_t device) const {
+  const SectionEntry *entry = state->find(device);
+  if (!entry)
+    return noProgram(device);
+  return withinMemory([&]() -> Result<StoredSum> {
+    auto bytes = state->section(*entry, programName(device));
+    DTRT_RETURN_IF_ERROR(bytes);
+    XXH128_hash_t sum = XXH3_128bits(bytes->data, bytes->size);
+    return StoredSum{sum.low64, sum.high64};
+  });
+}
+
+Result<std::string> PlanReader::storedProgram(uint32_t device) const {
+  const SectionEntry *entry = state->find(device);
+  if (!entry)
+    return noProgram(device);
+  return withinMemory([&]() -> Result<std::string> {
+    auto bytes = state->section(*entry, programName(device));
+    DTRT_RETURN_IF_ERROR(bytes);
+    return std::string(reinterpret_cast<const char *>(bytes->data),
+                       bytes->size);
+  });
 }
 
 std::string digestText(const Digest &digest) {

@@ -58,6 +58,8 @@ struct PlanWriter::State {
 
   /// Writes the common section, the table and the header.
   Status close(const PlanCommon &common);
+  /// Takes these back; `end` is where the programs end.
+  Status open(uint64_t end);
   Result<PlanReader> read();
   Status publish() { return bytes ? Status() : file->publish(); }
 };
@@ -123,6 +125,13 @@ Result<EncodedProgram> encodeSection(const RankProgram &program) {
   out.features = featuresOf(program);
   if (isCompressed)
     out.features |= bitOf(Feature::CompressedPrograms);
+  return out;
+}
+
+EncodedProgram storedSection(uint32_t device, std::string bytes,
+                             FeatureSet features) {
+  EncodedProgram out = sealSection(device, std::move(bytes));
+  out.features = features;
   return out;
 }
 
@@ -195,6 +204,11 @@ Status PlanWriter::State::close(const PlanCommon &common) {
   return writeHeader(header);
 }
 
+Status PlanWriter::State::open(uint64_t end) {
+  table.pop_back();
+  return cutAt(end);
+}
+
 /// The plan as it has been written so far.
 Result<PlanReader> PlanWriter::State::read() {
   if (bytes)
@@ -202,6 +216,17 @@ Result<PlanReader> PlanWriter::State::read() {
   auto path = file->readablePath();
   DTRT_RETURN_IF_ERROR(path);
   return PlanReader::open(*path);
+}
+
+Status PlanWriter::preview(const PlanCommon &common, const Look &look) {
+  uint64_t end = state->position;
+  DTRT_RETURN_IF_ERROR(state->close(common));
+  auto plan = state->read();
+  DTRT_RETURN_IF_ERROR(plan);
+  auto features = look(*plan);
+  DTRT_RETURN_IF_ERROR(features);
+  state->features = *features;
+  return state->open(end);
 }
 
 Status PlanWriter::finish(const PlanCommon &common, const Check &check) {
@@ -216,8 +241,7 @@ Status PlanWriter::finish(const PlanCommon &common, const Check &check) {
   if (withoutProof(*checked) != withoutProof(plan->common()))
     return makeError("the check of the plan returned another common part than "
                      "it was given");
-  state->table.pop_back();
-  DTRT_RETURN_IF_ERROR(state->cutAt(end));
+  DTRT_RETURN_IF_ERROR(state->open(end));
   DTRT_RETURN_IF_ERROR(state->close(*checked));
   auto written = state->read();
   DTRT_RETURN_IF_ERROR(written);

@@ -10,6 +10,7 @@
 #include "dtrt/verify/Verifier.h"
 
 #include "CollectiveCheck.h"
+#include "KnownPrograms.h"
 #include "PlanCheck.h"
 #include "PortCheck.h"
 #include "ProgramVerifier.h"
@@ -175,9 +176,10 @@ public:
   }
 
   size_t threads() const { return numThreads; }
-  /// Calls visit(thread, program) for every program; the error of the first
-  /// device that has one.
-  template <typename Visit> Status forEach(Visit visit);
+  /// Calls visit(thread, program) for every program, but those that are to be
+  /// skipped; the error of the first device that has one.
+  template <typename Visit>
+  Status forEach(Visit visit, const std::vector<bool> &skipped = {});
 
 private:
   /// Bytes of programs that may stay: in memory they take some ten times as
@@ -208,7 +210,8 @@ Status Programs::visitOne(size_t i, const Visit &visit) {
   }
 }
 
-template <typename Visit> Status Programs::forEach(Visit visit) {
+template <typename Visit>
+Status Programs::forEach(Visit visit, const std::vector<bool> &skipped) {
   size_t count = plan.devices().size();
   std::atomic<size_t> next{0};
   std::mutex mutex;
@@ -216,6 +219,8 @@ template <typename Visit> Status Programs::forEach(Visit visit) {
   Status why;
   auto work = [&](size_t thread) {
     for (size_t i; (i = next++) < count;) {
+      if (i < skipped.size() && skipped[i])
+        continue;
       Status status = visitOne(i, [&](const RankProgram &program) {
         return visit(thread, program);
       });
@@ -241,15 +246,52 @@ template <typename Visit> Status Programs::forEach(Visit visit) {
   return why;
 }
 
+/// Adds what is known already to `totals`; says which devices that are.
+Result<std::vector<bool>> takeKnown(const PlanReader &plan,
+                                    KnownPrograms &known,
+                                    const ProgramVisitor &visitor,
+                                    ProgramTotals &totals) {
+  std::vector<bool> taken(plan.devices().size());
+  if (!known.isAsked())
+    return taken;
+  for (size_t i = 0; i < taken.size(); ++i) {
+    auto found = known.find(plan.devices()[i]);
+    DTRT_RETURN_IF_ERROR(found);
+    if (!*found)
+      continue;
+    const KnownProgram &program = **found;
+    if (visitor)
+      DTRT_RETURN_IF_ERROR(visitor(program.shards));
+    totals.add(ProgramTotals(program.totals));
+    totals.shards.add(program.shards);
+    taken[i] = true;
+  }
+  return taken;
+}
+
 /// Each program by itself.
-Result<ProgramTotals> verifyPrograms(const PlanReader &plan,
-                                     Programs &programs) {
+Result<ProgramTotals> verifyPrograms(const PlanReader &plan, Programs &programs,
+                                     const MeasureOptions &options) {
   std::vector<ProgramTotals> parts(programs.threads());
-  DTRT_RETURN_IF_ERROR(
-      programs.forEach([&](size_t thread, const RankProgram &program) {
-        parts[thread].features |= featuresOf(program);
-        return ProgramVerifier(plan.common(), program, parts[thread]).verify();
-      }));
+  KnownPrograms known(plan, options.known);
+  auto taken = takeKnown(plan, known, options.visit, parts.front());
+  DTRT_RETURN_IF_ERROR(taken);
+  auto verify = [&](const RankProgram &program, ProgramTotals &out) -> Status {
+    out.features |= featuresOf(program);
+    DTRT_RETURN_IF_ERROR(ProgramVerifier(plan.common(), program, out).verify());
+    return options.visit ? options.visit(program) : Status();
+  };
+  DTRT_RETURN_IF_ERROR(programs.forEach(
+      [&](size_t thread, const RankProgram &program) -> Status {
+        if (!known.isAsked())
+          return verify(program, parts[thread]);
+        ProgramTotals own;
+        DTRT_RETURN_IF_ERROR(verify(program, own));
+        DTRT_RETURN_IF_ERROR(known.add(program, own));
+        parts[thread].add(std::move(own));
+        return {};
+      },
+      *taken));
   ProgramTotals totals = std::move(parts.front());
   for (size_t i = 1; i < parts.size(); ++i)
     totals.add(std::move(parts[i]));
@@ -278,13 +320,14 @@ Result<uint64_t> countMulticasts(const PlanReader &plan, Programs &programs,
 }
 
 /// Everything but the summary.
-Result<ProgramTotals> verifyAll(const PlanReader &plan) {
+Result<ProgramTotals> verifyAll(const PlanReader &plan,
+                                const MeasureOptions &options = {}) {
   DTRT_RETURN_IF_ERROR(checkWorlds(plan));
   DTRT_RETURN_IF_ERROR(checkTensorNames(plan.common()));
   auto stored = plan.storedPrograms();
   DTRT_RETURN_IF_ERROR(stored);
   Programs programs(plan, *stored);
-  auto verified = verifyPrograms(plan, programs);
+  auto verified = verifyPrograms(plan, programs, options);
   DTRT_RETURN_IF_ERROR(verified);
   ProgramTotals &totals = *verified;
   totals.features |= stored->features;
@@ -315,10 +358,13 @@ Result<Value> withinMemory(const Work &work) {
 
 } // namespace
 
-Result<PlanSummary> measurePlan(const PlanReader &plan) {
+Result<PlanSummary> measurePlan(const PlanReader &plan,
+                                const MeasureOptions &options) {
   return withinMemory<PlanSummary>([&]() -> Result<PlanSummary> {
-    auto totals = verifyAll(plan);
+    auto totals = verifyAll(plan, options);
     DTRT_RETURN_IF_ERROR(totals);
+    if (options.features)
+      *options.features = totals->features;
     return measureTotals(plan.common(), *totals);
   });
 }

@@ -188,11 +188,17 @@ def check_case(tools, seed, number, folder):
         tools, changed, request, plan, folder
     )
     more, kept = check_words(words, inspect)
+    copies = re.search(r"replanned: (\d+) of \d+ programs are copies", words)
     twice = folder / "again.dtplan"
     replan(tools, old, request, twice)
     if twice.read_bytes() != plan.read_bytes():
         more.append("replanning twice gives different bytes")
-    figures = {change.__name__: kept, "replanned": 1, "slower": is_slower}
+    figures = {
+        change.__name__: kept,
+        "replanned": 1,
+        "slower": is_slower,
+        "copies": bool(copies) and change is not no_change,
+    }
     return problems + more, Counter(figures)
 
 
@@ -202,8 +208,12 @@ def main():
     print(
         f"{totals['replanned']} replanned, {totals['slower']} of them more "
         f"than 5 % slower than from zero; {totals['refused']} refused as from "
-        "zero; plans that kept waves after"
+        f"zero; {totals['copies']} with copied programs after a change; plans "
+        "that kept waves after"
     )
+    if not totals["copies"] and options.count >= REPRESENTATIVE_COUNT:
+        print("no plan had copied programs")
+        failed += 1
     for change in sorted(KEEPING):
         print(f"  {change}: {totals[change]}")
         if not totals[change] and options.count >= REPRESENTATIVE_COUNT:

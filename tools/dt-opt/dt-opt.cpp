@@ -53,6 +53,7 @@ struct Invocation {
   std::string input, output;
   Emit emit = Emit::Auto;
   std::string replan; // path of the old plan; empty: none
+  bool chainSet = false;
 };
 
 int fail(const llvm::Twine &message) {
@@ -275,6 +276,7 @@ int compileSet(const Invocation &call, const dt::RequestSet &set,
     isParallel = context.isMultithreadingEnabled();
   }
   dt::SetOptions options;
+  options.isChained = call.chainSet;
   options.file = call.input == "-" ? "<stdin>" : call.input;
   options.folder = call.output;
   if (isParallel)
@@ -348,8 +350,8 @@ int run(const Invocation &call, DialectRegistry &registry) {
   if (!call.replan.empty())
     return fail(kReplansToPlan);
   if (isPlain(config))
-    return compile({call.input, call.output, Emit::Mlir, /*replan=*/""},
-                   std::move(buffer), std::nullopt, config, registry);
+    return compile({call.input, call.output, Emit::Mlir}, std::move(buffer),
+                   std::nullopt, config, registry);
   auto file = openOutputFile(call.output, &error);
   if (!file)
     return fail(error);
@@ -379,6 +381,7 @@ constexpr llvm::StringLiteral kShownOptions[] = {
     "mlir-timing",
     "o",
     "pass-pipeline",
+    "chain-set",
     "replan",
     "split-input-file",
     "verify-diagnostics",
@@ -435,6 +438,10 @@ int main(int argc, char **argv) {
       "replan", llvm::cl::value_desc("old plan"),
       llvm::cl::desc("keep of this plan file what is right still, change the "
                      "rest; says how far the result is from a new plan"));
+  static llvm::cl::opt<bool> chainSet(
+      "chain-set",
+      llvm::cl::desc("of a request for several plans, make each from the one "
+                     "before it where few devices differ"));
   static llvm::cl::extrahelp examples(
       "\nExamples:\n"
       "  dt-opt request.json -o shrink.dtplan\n"
@@ -448,5 +455,5 @@ int main(int argc, char **argv) {
       registerCLIOptions("DynaTrain transition compiler", registry);
   hideOtherOptions();
   auto [input, output] = parseCLIOptions(argc, argv, overview);
-  return run({input, output, emit, replan}, registry);
+  return run({input, output, emit, replan, chainSet}, registry);
 }

@@ -17,6 +17,10 @@ struct SetOptions {
   /// Plans that are made at the same time. What is written does not depend on
   /// it; memory does.
   unsigned threads = 1;
+  /// One plan after the other: each has copies of the programs of the one
+  /// before, where they differ in few devices (Replan.h), and is made from zero
+  /// elsewhere.
+  bool isChained = false;
 };
 
 /// Where words for people go.
@@ -30,7 +34,8 @@ struct SetOutput {
 /// Compiles every transition of a request to NAME.dtplan and writes an index of
 /// them (dtrt/format/PlanSet.h). The folder appears when all of it is there; a
 /// mistake in any transition leaves nothing, and is said once: that of the
-/// first transition at fault. Each plan has the bytes that it would have alone.
+/// first transition at fault. Each plan has the bytes that it would have alone,
+/// unless the set is chained.
 mlir::LogicalResult compileSet(const RequestSet &set, const SetOptions &options,
                                const SetOutput &output);
 

@@ -22,6 +22,10 @@ def GroupFamilies : Pass<"dt-group-families", "::mlir::ModuleOp"> {
 
 def VerifyLayout : Pass<"dt-verify-layout", "::mlir::ModuleOp"> {
   let summary = "checks that layouts place every state once and only once";
+  let options = [
+    Option<"complete", "complete", "bool", "true",
+           "check too that the destination has all of every tensor">,
+  ];
 }
 
 def RouteTransfers : Pass<"dt-route", "::mlir::ModuleOp"> {

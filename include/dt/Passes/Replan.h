@@ -11,8 +11,10 @@
 
 #include "dt/Routing/OldRoute.h"
 #include "dtrt/format/PlanReader.h"
+#include "dtrt/verify/VerifiedPrograms.h"
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -27,6 +29,12 @@ struct Replan {
   OldMoves moves;
   bool keepsMoves() const { return !moves.empty(); }
 
+  /// Programs that this process has verified, of plans like the old one; null:
+  /// none.
+  std::shared_ptr<dtrt::VerifiedPrograms> known;
+  /// Where no programs can be copied: from zero, not around the old plan.
+  bool copiesOnly = false;
+
   /// Seconds that no plan of the transition goes below.
   double lowerBound = 0;
   /// Why nothing can be kept; empty where something may.
@@ -35,6 +43,9 @@ struct Replan {
   /// them, those in the wave in which they went.
   int64_t bytesOnRoute = 0, bytesInWave = 0;
   dtrt::PlanSummary summary; // of the new plan
+  /// Where sections of the old plan were copied: how many, and how many
+  /// programs were made anew.
+  size_t programsCopied = 0, programsMade = 0;
 
   /// For people: what was kept, and how far the new plan is from one that is
   /// made from zero. One line each, without its end.

@@ -14,7 +14,8 @@ struct KeptSchedule {
 
 /// Keeps the waves of `options.old` where they can be kept. Where that is not
 /// near `options.lowerBound`, all is scheduled from zero too, and taken where
-/// that is clearly faster.
+/// that is clearly faster. Beside `options.around` nothing is scheduled from
+/// zero.
 std::optional<std::string> reschedule(const WaveProblem &problem,
                                       const WaveOptions &options,
                                       KeptSchedule &kept);

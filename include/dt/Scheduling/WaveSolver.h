@@ -21,6 +21,15 @@
 
 namespace dt {
 
+/// Messages of an old plan that stay as they are, whatever is scheduled beside
+/// them.
+struct WavesAround {
+  std::vector<TimedMessage> messages;
+  int32_t numWaves = 0; // others come behind these
+  /// The first wave in which a move may go: what it brings has come then.
+  std::function<int32_t(const Move &)> firstWave;
+};
+
 struct WaveOptions {
   /// Pieces that may be scheduled to compare schedules.
   int64_t effort = 500000;
@@ -34,6 +43,8 @@ struct WaveOptions {
   /// A plan that was made before, by flow: its waves are kept where they can
   /// be (Reschedule.h).
   const OldMoves *old = nullptr;
+  /// Beside which the moves go; `Reschedule.h` alone looks at it.
+  const WavesAround *around = nullptr;
   /// Seconds that no plan goes below, whatever its route; 0: not known.
   double lowerBound = 0;
   /// Makes schedules beside each other that are compared; null: one by one. The

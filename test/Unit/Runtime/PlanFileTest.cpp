@@ -10,6 +10,7 @@
 #include "PlanBuilder.h"
 #include "PlanBytes.h"
 
+#include "dtrt/format/Features.h"
 #include "dtrt/format/PlanWriter.h"
 
 #include <cstring>
@@ -143,6 +144,33 @@ static void writeFile(const std::string &path, const std::string &bytes) {
 }
 
 // Small ones are in memory; sections of large ones are read when asked for.
+TEST(PlanFile, CopiesSectionsOfAnother) {
+  TestPlan plan = reshapePlan();
+  PlanReader old = plan.reader();
+  std::string bytes;
+  PlanWriter writer = PlanWriter::toBytes(bytes);
+  for (uint32_t device : old.devices()) {
+    auto stored = old.storedProgram(device);
+    ASSERT_TRUE(stored.ok()) << stored.status().message();
+    Status added = writer.addProgram(
+        storedSection(device, *stored, bitOf(Feature::CompressedPrograms)));
+    ASSERT_TRUE(added.ok()) << added.message();
+  }
+  // What they need is known when they are read.
+  auto look = [&](const PlanReader &written) -> Result<FeatureSet> {
+    EXPECT_EQ(written.devices(), old.devices());
+    EXPECT_TRUE(written.program(old.devices().front()).ok());
+    return old.common().features;
+  };
+  Status seen = writer.preview(old.common(), look);
+  ASSERT_TRUE(seen.ok()) << seen.message();
+  Status finished = writer.finish(old.common());
+  ASSERT_TRUE(finished.ok()) << finished.message();
+  EXPECT_EQ(bytes, plan.bytes());
+  expectContains(old.storedProgram(99).status().message(),
+                 "device 99 has no program");
+}
+
 TEST(PlanFile, MayBeCutWhileItIsInUse) {
   for (uint64_t extra : {0u, 20u << 20}) {
     std::string path = pathOf("dtrt-cut");

@@ -112,4 +112,91 @@ TEST(Reschedule, GoesFromZeroWhereSlotsDoNotFit) {
   EXPECT_EQ(rescheduled(problem, old).bytesInWave, 0);
 }
 
+/// Moves without forwards, all of them one way.
+WaveProblem withoutForwards(WaveProblem problem) {
+  std::vector<Move> moves;
+  for (const Move &move : problem.moves)
+    if (move.hop == 0)
+      moves.push_back(move);
+  problem.moves = std::move(moves);
+  return problem;
+}
+
+TEST(Reschedule, GoesAroundMessagesThatStay) {
+  std::random_device seeds;
+  unsigned seed = seeds();
+  SCOPED_TRACE(seed);
+  std::mt19937 random(seed);
+  int64_t inWave = 0;
+  for (int trial = 0; trial < 200; ++trial) {
+    SCOPED_TRACE(trial);
+    WaveProblem all =
+        withoutForwards(randomWaves(randomTransition(random), 1 << 20));
+    if (all.moves.empty())
+      continue;
+    // What goes to one device goes to a new one now; the rest stays.
+    int64_t lost = all.moves[random() % all.moves.size()].destination;
+    int64_t heir = 64 + int64_t(random() % 4);
+    WavesAround around;
+    around.firstWave = [](const Move &) { return 0; };
+    WaveProblem rest = all;
+    rest.moves.clear();
+    OldMoves old(all.elementBytes.size());
+    std::vector<ScheduledMove> before = solved(all, scheduleBest).moves;
+    std::vector<ScheduledMove> staying;
+    for (ScheduledMove piece : before) {
+      around.numWaves = std::max(around.numWaves, piece.wave + 1);
+      if (piece.move.destination != lost) {
+        staying.push_back(piece);
+        continue;
+      }
+      piece.move.destination = heir;
+      old[piece.move.flow].push_back({piece.move, piece.wave});
+    }
+    around.messages = all.messages(staying);
+    for (Move &move : all.moves)
+      if (move.destination == lost) {
+        move.destination = heir;
+        rest.moves.push_back(move);
+      }
+    WaveOptions options;
+    options.old = &old;
+    options.around = &around;
+    KeptSchedule kept;
+    auto error = reschedule(rest, options, kept);
+    ASSERT_FALSE(error) << *error;
+    inWave += kept.bytesInWave;
+    // All of it together is right.
+    WaveSchedule whole;
+    whole.moves = staying;
+    whole.moves.insert(whole.moves.end(), kept.schedule.moves.begin(),
+                       kept.schedule.moves.end());
+    sortByMessage(whole.moves);
+    all.stagingBytes *= 2; // areas are each as large as their largest group
+    auto broken = all.verify(whole);
+    EXPECT_FALSE(broken) << *broken;
+  }
+  EXPECT_GT(inWave, 0);
+}
+
+TEST(Reschedule, SendsNothingBeforeItHasCome) {
+  Cluster cluster;
+  cluster.devicesPerNode = 1;
+  WaveProblem problem = wavesOf({{0, 0, 0, 1, elements(0, 1 << 20)}}, cluster);
+  OldMoves old = {{{problem.moves[0], 1}}};
+  WavesAround around;
+  around.messages = {{4, 2, 3, 4 << 20}};
+  around.numWaves = 5;
+  around.firstWave = [](const Move &) { return 3; };
+  WaveOptions options;
+  options.old = &old;
+  options.around = &around;
+  KeptSchedule kept;
+  auto error = reschedule(problem, options, kept);
+  ASSERT_FALSE(error) << *error;
+  EXPECT_EQ(kept.bytesInWave, 0);
+  ASSERT_EQ(kept.schedule.moves.size(), 1u);
+  EXPECT_EQ(kept.schedule.moves[0].wave, 4);
+}
+
 } // namespace

@@ -24,6 +24,10 @@ struct EncodedProgram {
 /// The slow half of `PlanWriter::addProgram`: several threads may encode
 /// programs while one writes them.
 Result<EncodedProgram> encodeSection(const RankProgram &program);
+/// A program that another plan has stored (PlanReader::storedProgram), which
+/// needs no features but these.
+EncodedProgram storedSection(uint32_t device, std::string bytes,
+                             FeatureSet features);
 
 /// A common part as its section of the file holds it, never compressed: two
 /// parts are the same exactly if their bytes are.
@@ -45,6 +49,12 @@ public:
   /// Programs come in ascending device order.
   Status addProgram(const RankProgram &program);
   Status addProgram(const EncodedProgram &program);
+  /// Reads what is written so far as a plan with this common part, which is
+  /// taken back then. `look` says which features the programs have: what copied
+  /// ones need is known only when they are read.
+  using Look = std::function<Result<FeatureSet>(const PlanReader &)>;
+  Status preview(const PlanCommon &common, const Look &look);
+
   /// Reads what was written and says what the common part states of it.
   using Check = std::function<Result<PlanCommon>(const PlanReader &)>;
 

@@ -30,6 +30,9 @@
 #define DTRT_VERIFY_VERIFIER_H
 
 #include "dtrt/format/PlanReader.h"
+#include "dtrt/verify/VerifiedPrograms.h"
+
+#include <functional>
 
 namespace dtrt {
 
@@ -43,9 +46,26 @@ struct VerifiedPlan {
   uint64_t mostAbove = 0;
 };
 
-/// The summary that a plan should have: checks all but the one it has. Mode,
-/// limits and what is said to be proved are taken from there.
-Result<PlanSummary> measurePlan(const PlanReader &plan);
+/// Looks at a program that is right by itself, and may refuse it. Several
+/// threads may look at once.
+using ProgramVisitor = std::function<Status(const RankProgram &)>;
+
+struct MeasureOptions {
+  /// Sees the ranks and shards of every program.
+  ProgramVisitor visit = nullptr;
+  /// Programs that this process has found right before, as they are stored, for
+  /// plans like this one; null: none. What was found is taken from there, and
+  /// what is found now is added.
+  VerifiedPrograms *known = nullptr;
+  /// What the programs need, once all are right; null: nobody asks.
+  FeatureSet *features = nullptr;
+};
+
+/// The summary that a plan should have: checks all but the one it has, and what
+/// the options say. Mode, limits and what is said to be proved are taken from
+/// there.
+Result<PlanSummary> measurePlan(const PlanReader &plan,
+                                const MeasureOptions &options = {});
 
 /// The first fault, with device, instruction and cause. Programs are read one
 /// at a time. Fills `facts` when there is none.

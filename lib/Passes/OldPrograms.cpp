@@ -1,0 +1,149 @@
+//===- OldPrograms.cpp - A few programs of an old plan --------------------===//
+
+#include "OldPrograms.h"
+
+#include <unordered_map>
+
+using namespace mlir;
+
+namespace dt {
+
+namespace {
+
+bool isLocal(dtrt::Opcode op) {
+  return op == dtrt::Opcode::Copy || op == dtrt::Opcode::Zero;
+}
+
+/// Reads the messages of one program in their order.
+class MessageReader {
+public:
+  using Add = llvm::function_ref<bool(const std::vector<dtrt::Segment> &,
+                                      OldMessage &)>;
+  MessageReader(OldProgram &out, Add add) : out(out), add(add) {}
+
+  /// Whether all of it is what a plan without relays, collectives and flat
+  /// memory has.
+  bool read();
+
+private:
+  bool readGroup(const dtrt::Instruction &group);
+  bool readEnd(const dtrt::Instruction &group, const dtrt::Message &message);
+  bool readUnpack(const dtrt::Instruction &unpack);
+
+  OldProgram &out;
+  Add add;
+  std::unordered_map<uint64_t, const dtrt::Instruction *> packed; // by slot
+  std::unordered_map<uint64_t, size_t> waiting; // received, by slot
+};
+
+bool MessageReader::readEnd(const dtrt::Instruction &group,
+                            const dtrt::Message &message) {
+  int64_t own = out.program.device, peer = message.peer;
+  auto &ends = message.receive ? out.received : out.sent;
+  OldMessage &end = ends.emplace_back();
+  end.wave = group.wave;
+  end.from = message.receive ? peer : own;
+  end.to = message.receive ? own : peer;
+  if (message.direct)
+    return add({message.segment}, end);
+  if (message.receive)
+    return waiting.emplace(message.slot, ends.size() - 1).second;
+  auto pack = packed.find(message.slot);
+  return pack != packed.end() && pack->second->bytes == message.bytes &&
+         add(pack->second->segments, end);
+}
+
+bool MessageReader::readGroup(const dtrt::Instruction &group) {
+  for (const dtrt::Message &message : group.messages)
+    if (!readEnd(group, message))
+      return false;
+  packed.clear();
+  return !group.collective;
+}
+
+/// A message is unpacked by one instruction.
+bool MessageReader::readUnpack(const dtrt::Instruction &unpack) {
+  auto found = waiting.find(unpack.slot);
+  if (found == waiting.end())
+    return false;
+  OldMessage &end = out.received[found->second];
+  waiting.erase(found);
+  return add(unpack.segments, end);
+}
+
+bool MessageReader::read() {
+  const std::vector<dtrt::Instruction> &all = out.program.instructions;
+  for (out.firstWave = 0;
+       out.firstWave < all.size() && isLocal(all[out.firstWave].op);)
+    ++out.firstWave;
+  out.lastWave = all.size();
+  while (out.lastWave > out.firstWave && isLocal(all[out.lastWave - 1].op))
+    --out.lastWave;
+  for (size_t i = out.firstWave; i < out.lastWave; ++i) {
+    const dtrt::Instruction &instruction = all[i];
+    bool isFine = false;
+    if (instruction.op == dtrt::Opcode::Pack)
+      isFine = packed.emplace(instruction.slot, &instruction).second;
+    else if (instruction.op == dtrt::Opcode::Unpack)
+      isFine = readUnpack(instruction);
+    else if (instruction.op == dtrt::Opcode::Group)
+      isFine = readGroup(instruction);
+    if (!isFine)
+      return false;
+  }
+  return waiting.empty();
+}
+
+} // namespace
+
+OldPrograms::OldPrograms(const TransitionInfo &info,
+                         const dtrt::PlanReader &plan)
+    : plan(plan) {
+  llvm::DenseMap<Operation *, uint32_t> families;
+  for (auto [i, param] : llvm::enumerate(info.params))
+    families[param] = uint32_t(i);
+  for (auto [i, flow] : llvm::enumerate(info.flows))
+    flows[{families.lookup(flow.param), flow.states}] = uint32_t(i);
+}
+
+bool OldPrograms::addPieces(const std::vector<dtrt::Segment> &segments,
+                            OldMessage &out) {
+  out.pieces.reserve(segments.size());
+  for (const dtrt::Segment &segment : segments) {
+    auto flow = flows.find({segment.family, segment.states});
+    if (flow == flows.end())
+      return false;
+    out.pieces.push_back({flow->second,
+                          Box::fromOffsetSize(segment.offset, segment.size),
+                          segment.side == dtrt::Side::Destination});
+  }
+  return true;
+}
+
+const OldProgram *OldPrograms::of(int64_t device) {
+  auto [place, isNew] = programs.try_emplace(device);
+  if (!isNew)
+    return place->second.get();
+  auto known = llvm::lower_bound(plan.devices(), uint32_t(device));
+  if (known == plan.devices().end() || *known != device)
+    return nullptr;
+  auto program = plan.program(uint32_t(device));
+  if (!program.ok()) {
+    why = program.status().message();
+    return nullptr;
+  }
+  auto out = std::make_unique<OldProgram>();
+  out->program = std::move(*program);
+  auto add = [&](const std::vector<dtrt::Segment> &segments, OldMessage &end) {
+    return addPieces(segments, end);
+  };
+  if (!MessageReader(*out, add).read()) {
+    why = "the program of device " + std::to_string(device) +
+          " does what this compiler would not";
+    return nullptr;
+  }
+  place->second = std::move(out);
+  return place->second.get();
+}
+
+} // namespace dt

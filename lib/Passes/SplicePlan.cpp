@@ -1,0 +1,290 @@
+//===- SplicePlan.cpp - A plan from the sections of an old one ------------===//
+//
+//   1. who has another device's place now                   ChangedPlaces.h
+//   2. who sends to these, and in which wave                SpliceRoute.h
+//   3. programs of all whose messages change                SplicePrograms.h
+//   4. all other sections as they are stored
+//
+// Nothing of the old plan is believed. The file is read again, every program of
+// it, by the verifier, and its shards have to be those of the transition.
+//
+//===----------------------------------------------------------------------===//
+
+#include "SplicePlan.h"
+
+#include "CommonSection.h"
+#include "SplicePrograms.h"
+#include "TransportReading.h"
+#include "dt/Proof/Lemmas.h"
+#include "dt/Proof/Solver.h"
+#include "dtrt/format/PlanWriter.h"
+#include "dtrt/verify/Verifier.h"
+
+#include "mlir/IR/Threading.h"
+#include "mlir/Pass/Pass.h"
+#include "llvm/Support/Debug.h"
+
+#define DEBUG_TYPE "dt-splice-plan"
+
+using namespace mlir;
+
+namespace dt {
+
+namespace {
+
+/// A plan may take this much longer than one from zero, so that more of an old
+/// one stays.
+constexpr double kWorthKeeping = 1.05;
+
+class Splicer {
+public:
+  Splicer(const TransitionInfo &info, Replan &from)
+      : info(info), from(from), programs(info, from.plan) {}
+
+  std::optional<std::string> run(const std::string &output);
+
+private:
+  void findDevices();
+  std::optional<std::string> write(const std::string &output);
+  dtrt::Status writePrograms(dtrt::PlanWriter &writer);
+  dtrt::Status measure(dtrt::PlanWriter &writer);
+  bool isWorthKeeping() const;
+  void stateProof();
+  void report();
+
+  const TransitionInfo &info;
+  Replan &from;
+  OldPrograms programs;
+  ChangedPlaces places;
+  SplicedRoute route;
+  SplicedWaves waves;
+  std::set<int64_t> devices; // whose programs are made
+  std::map<int64_t, dtrt::RankProgram> made;
+  dtrt::PlanCommon common; // of the new plan
+  size_t numDevices = 0;   // of it
+};
+
+/// All that lose or get a place, and all that send to them or get from them, in
+/// the old plan or in the new one.
+void Splicer::findDevices() {
+  for (auto [before, now] : places.heirs) {
+    devices.insert(before);
+    devices.insert(now);
+  }
+  for (const Move &move : route.moves) {
+    devices.insert(move.source);
+    devices.insert(move.destination);
+  }
+  for (auto [before, now] : places.heirs)
+    if (const OldProgram *program = programs.of(before)) {
+      for (const OldMessage &message : program->received)
+        devices.insert(message.from);
+      for (const OldMessage &message : program->sent)
+        for (const OldPiece &piece : message.pieces)
+          if (isChanged(places, message, piece))
+            devices.insert(message.to);
+    }
+}
+
+dtrt::Status Splicer::writePrograms(dtrt::PlanWriter &writer) {
+  std::set<uint32_t> all(common.sourceDevices.begin(),
+                         common.sourceDevices.end());
+  all.insert(common.destinationDevices.begin(),
+             common.destinationDevices.end());
+  numDevices = all.size();
+  std::vector<const dtrt::RankProgram *> news;
+  for (const auto &[device, program] : made)
+    news.push_back(&program);
+  std::vector<std::optional<dtrt::Result<dtrt::EncodedProgram>>> encoded(
+      news.size());
+  parallelFor(info.op().getContext(), 0, news.size(), [&](size_t i) {
+    encoded[i].emplace(dtrt::encodeSection(*news[i]));
+  });
+  size_t next = 0; // of `encoded`
+  for (uint32_t device : all) {
+    if (made.count(device)) {
+      auto &section = *encoded[next++];
+      DTRT_RETURN_IF_ERROR(section);
+      DTRT_RETURN_IF_ERROR(writer.addProgram(*section));
+      continue;
+    }
+    auto stored = from.plan.storedProgram(device);
+    DTRT_RETURN_IF_ERROR(stored);
+    DTRT_RETURN_IF_ERROR(writer.addProgram(dtrt::storedSection(
+        device, std::move(*stored), from.plan.common().features)));
+  }
+  return {};
+}
+
+/// Has the verifier read all that was written, and take its numbers.
+dtrt::Status Splicer::measure(dtrt::PlanWriter &writer) {
+  TransportPlan empty;
+  empty.flows = planFlowsOf(info);
+  Worlds worlds = worldsOf(info);
+  ProgramBuilder shards(empty, worlds);
+  dtrt::FeatureSet features = 0;
+  dtrt::MeasureOptions options;
+  options.features = &features;
+  options.known = from.known.get();
+  options.visit = [&](const dtrt::RankProgram &program) -> dtrt::Status {
+    if (haveSameShards(program, shards.build(program.device)))
+      return {};
+    return dtrt::makeError("device ", program.device,
+                           " has other shards than the layouts say");
+  };
+  return writer.preview(
+      common,
+      [&](const dtrt::PlanReader &plan) -> dtrt::Result<dtrt::FeatureSet> {
+        auto summary = dtrt::measurePlan(plan, options);
+        DTRT_RETURN_IF_ERROR(summary);
+        common.summary = *summary;
+        return features;
+      });
+}
+
+/// Near the bound no plan is much faster. Elsewhere one from zero may be: what
+/// is as near its bound as the old plan stays, so that plans do not become
+/// slower and slower.
+bool Splicer::isWorthKeeping() const {
+  const dtrt::PlanSummary &now = common.summary;
+  const dtrt::PlanSummary &before = from.plan.common().summary;
+  double most = kWorthKeeping;
+  if (before.timeLowerBound > 0)
+    most = std::max(most, before.timePredicted / before.timeLowerBound);
+  return now.timePredicted <= most * now.timeLowerBound;
+}
+
+/// The verifier has checked of every program what the lemmas suppose.
+void Splicer::stateProof() {
+  dtrt::PlanSummary &summary = common.summary;
+  summary.verifier = dtrt::kVerifierVersion;
+  if (solverName().empty())
+    return;
+  std::vector<Obligation> all = lemmas();
+  bool holds[] = {true, true, true}; // by claim
+  std::vector<SolverAnswer> answers = solveAll(all, kSolverSteps);
+  for (size_t i = 0; i < all.size(); ++i)
+    if (i >= answers.size() || answers[i].verdict != Verdict::Proved)
+      holds[size_t(all[i].claim)] = false;
+  auto word = [&](Claim claim) { return holds[size_t(claim)] ? "proved" : ""; };
+  summary.coverage = word(Claim::Coverage);
+  summary.deadlockFree = word(Claim::DeadlockFree);
+  summary.memorySafe = word(Claim::MemorySafe);
+  summary.solver = solverName() + ", the lemmas; the plan by exact check";
+  summary.solverSteps = kSolverSteps;
+}
+
+std::optional<std::string> Splicer::write(const std::string &output) {
+  auto writer = dtrt::PlanWriter::create(output);
+  if (!writer.ok())
+    return writer.status().message();
+  dtrt::Status status = writePrograms(*writer);
+  if (status.ok())
+    status = measure(*writer);
+  if (!status.ok())
+    return status.message();
+  if (!isWorthKeeping())
+    return "a plan from zero may be faster";
+  dtrt::PlanCommon unproved = common;
+  stateProof();
+  status = writer->finish(unproved,
+                          [&](const dtrt::PlanReader &) { return common; });
+  if (!status.ok())
+    return status.message();
+  return std::nullopt;
+}
+
+void Splicer::report() {
+  OldMoveIndex old(route.old);
+  int64_t moved = 0, onRoute = 0;
+  for (const Move &move : route.moves) {
+    int64_t width = info.flowWidths()[move.flow].bytesPerElement;
+    moved += move.box.volume() * width;
+    for (const OldMove &part : old.partsOf(move))
+      onRoute += part.move.box.volume() * width;
+  }
+  from.summary = common.summary;
+  int64_t others = int64_t(common.summary.bytesWire) - moved;
+  from.bytesOnRoute = others + onRoute;
+  from.bytesInWave = others + waves.bytesInWave;
+  from.programsMade = made.size();
+  from.programsCopied = numDevices - made.size();
+}
+
+std::optional<std::string> Splicer::run(const std::string &output) {
+  common = commonSection(info);
+  if (auto why = findChangedPlaces(from.plan.common(), common, places))
+    return why;
+  if (auto why = spliceRoute(info, places, programs, route))
+    return why;
+  findDevices();
+  if (auto why = spliceWaves(info, places, programs, devices, route, waves))
+    return why;
+  if (auto why =
+          splicePrograms(info, places, programs, devices, route, waves, made))
+    return why;
+  if (!programs.problem().empty())
+    return programs.problem();
+  if (auto why = write(output))
+    return why;
+  report();
+  return std::nullopt;
+}
+
+} // namespace
+
+std::optional<std::string> splicePlan(const TransitionInfo &info, Replan &from,
+                                      const std::string &output) {
+  return Splicer(info, from).run(output);
+}
+
+namespace {
+
+struct SplicePlanPass : PassWrapper<SplicePlanPass, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(SplicePlanPass)
+
+  SplicePlanPass(std::shared_ptr<Replan> from, std::string output,
+                 const OpPassManager &whole)
+      : from(std::move(from)), output(std::move(output)), whole(whole) {}
+
+  StringRef getArgument() const override { return "dt-splice-plan"; }
+
+  /// Of a module with one transition.
+  std::optional<std::string> splice() {
+    auto all = getOperation().getOps<TransitionOp>();
+    if (std::distance(all.begin(), all.end()) != 1)
+      return "the module has no transition, or several";
+    std::optional<std::string> why = "the layouts are wrong";
+    const auto &transitions = getAnalysis<TransitionAnalysis>();
+    LogicalResult read = transitions.forEach([&](const TransitionInfo &info) {
+      if (info.op().getBody().front().empty())
+        why = splicePlan(info, *from, output);
+      return success();
+    });
+    return succeeded(read) ? why : "the layouts are wrong";
+  }
+
+  void runOnOperation() override {
+    if (auto why = splice()) {
+      LLVM_DEBUG(llvm::dbgs() << "no plan is spliced: " << *why << "\n");
+      if (failed(runPipeline(whole, getOperation())))
+        return signalPassFailure();
+    }
+    markAllAnalysesPreserved();
+  }
+
+private:
+  std::shared_ptr<Replan> from;
+  std::string output;
+  OpPassManager whole;
+};
+
+} // namespace
+
+std::unique_ptr<Pass> createSplicePlan(std::shared_ptr<Replan> from,
+                                       const std::string &output,
+                                       const OpPassManager &whole) {
+  return std::make_unique<SplicePlanPass>(std::move(from), output, whole);
+}
+
+} // namespace dt

@@ -1,0 +1,239 @@
+//===- SpliceRoute.cpp - What goes to who has another's place -------------===//
+
+#include "SpliceRoute.h"
+
+#include "dt/Routing/Reroute.h"
+#include "dt/Scheduling/Reschedule.h"
+#include "dt/Scheduling/RouteSchedule.h"
+
+using namespace mlir;
+
+namespace dt {
+
+namespace {
+
+class RouteSplicer {
+public:
+  RouteSplicer(const TransitionInfo &info, const ChangedPlaces &places,
+               OldPrograms &programs, SplicedRoute &out)
+      : info(info), places(places), programs(programs), out(out) {
+    out.old.resize(info.flows.size());
+  }
+
+  std::optional<std::string> run();
+
+private:
+  void readOld();
+  void addOld(const OldMessage &message, const OldPiece &piece);
+  void addSupplier(const OldPiece &piece, int64_t device);
+  void cutToWants();
+  void addWants(uint32_t flow, const Holding &holding,
+                std::vector<Box> &wanted);
+  bool isWanted(uint32_t flow, const Holding &holding,
+                const std::vector<Box> &wanted) const;
+  std::optional<std::string> solve();
+
+  const TransitionInfo &info;
+  const ChangedPlaces &places;
+  OldPrograms &programs;
+  SplicedRoute &out;
+  std::vector<Move> passedOn; // by heirs, to devices that have stayed
+  /// Who has stayed and passed something on to a place that has changed: by
+  /// flow, as if it had been there from the start.
+  std::map<uint32_t, std::vector<Holding>> suppliers;
+};
+
+/// What has come where it goes to is no move any more.
+void RouteSplicer::addOld(const OldMessage &message, const OldPiece &piece) {
+  OldMove old;
+  old.wave = message.wave;
+  old.move.flow = piece.flow;
+  old.move.source =
+      piece.isForward ? places.heirOf(message.from) : message.from;
+  old.move.destination = places.heirOf(message.to);
+  old.move.box = piece.box;
+  if (old.move.source != old.move.destination)
+    out.old[piece.flow].push_back(old);
+}
+
+void RouteSplicer::addSupplier(const OldPiece &piece, int64_t device) {
+  Holding holding;
+  holding.shard.numLeading = ParamOp(info.flows[piece.flow].param).numLeading();
+  for (unsigned d = 0; d < piece.box.rank(); ++d)
+    holding.shard.dims.push_back({piece.box[d]});
+  holding.devices = {device};
+  suppliers[piece.flow].push_back(std::move(holding));
+}
+
+void RouteSplicer::readOld() {
+  std::set<int64_t> senders;
+  for (auto [device, heir] : places.heirs) {
+    const OldProgram *before = programs.of(device);
+    if (!before)
+      continue;
+    for (const OldMessage &message : before->received)
+      senders.insert(message.from);
+    for (const OldMessage &message : before->sent)
+      for (const OldPiece &piece : message.pieces)
+        if (piece.isForward && !places.heirs.count(message.to)) {
+          addOld(message, piece);
+          passedOn.push_back({piece.flow, 0, heir, message.to, piece.box});
+        }
+  }
+  for (int64_t sender : senders) {
+    const OldProgram *before = programs.of(sender);
+    if (!before)
+      continue;
+    for (const OldMessage &message : before->sent)
+      for (const OldPiece &piece : message.pieces)
+        if (places.heirs.count(message.to)) {
+          addOld(message, piece);
+          if (piece.isForward && !places.heirs.count(sender))
+            addSupplier(piece, sender);
+        }
+  }
+}
+
+/// Of a holding, what heirs have of it.
+void RouteSplicer::addWants(uint32_t flow, const Holding &holding,
+                            std::vector<Box> &wanted) {
+  Holding own;
+  for (int64_t device : holding.devices)
+    if (places.isHeir(device))
+      own.devices.push_back(device);
+  if (own.devices.empty())
+    return;
+  own.shard = holding.shard;
+  appendRegions(own.shard, info.shapeOf(flow), wanted);
+  out.wants->flows[flow].destination.push_back(std::move(own));
+}
+
+bool RouteSplicer::isWanted(uint32_t flow, const Holding &holding,
+                            const std::vector<Box> &wanted) const {
+  for (const Box &region : regions(holding.shard, info.shapeOf(flow)))
+    for (const Box &box : wanted)
+      if (overlaps(region, box))
+        return true;
+  return false;
+}
+
+/// The transition, cut to what heirs want and who has that.
+void RouteSplicer::cutToWants() {
+  out.wants = std::make_unique<TransitionInfo>(info.withoutShards());
+  for (uint32_t flow = 0; flow < info.flows.size(); ++flow) {
+    std::vector<Box> wanted;
+    for (const Holding &holding : info.flows[flow].destination)
+      addWants(flow, holding, wanted);
+    std::vector<Holding> &source = out.wants->flows[flow].source;
+    if (!wanted.empty())
+      for (const Holding &holding : info.flows[flow].source)
+        if (isWanted(flow, holding, wanted))
+          source.push_back(holding);
+    for (Holding &supplier : suppliers[flow])
+      source.push_back(std::move(supplier));
+  }
+}
+
+std::optional<std::string> RouteSplicer::solve() {
+  auto cells = out.wants->flowCells();
+  if (failed(cells))
+    return "the wants of the changed devices have too many pieces";
+  RoutingProblem problem(**cells, info.cluster, info.stagingLimit);
+  if (problem.hole() || problem.check())
+    return "the wants of the changed devices cannot be routed alone";
+  RouterOptions options;
+  options.old = &out.old;
+  options.seconds = [&](const std::vector<Move> &moves) {
+    return routeSeconds(problem, moves);
+  };
+  Routing routing;
+  if (auto error = reroute(problem, options, routing))
+    return error;
+  out.moves = std::move(routing.moves);
+  out.locals = std::move(routing.locals);
+  return std::nullopt;
+}
+
+std::optional<std::string> RouteSplicer::run() {
+  readOld();
+  if (!programs.problem().empty())
+    return programs.problem();
+  cutToWants();
+  if (auto error = solve())
+    return error;
+  uint32_t last = 0;
+  for (const Move &move : out.moves)
+    last = std::max(last, move.hop);
+  for (Move &move : passedOn) {
+    move.hop = last + 1;
+    out.moves.push_back(std::move(move));
+  }
+  return std::nullopt;
+}
+
+//===----------------------------------------------------------------------===//
+// Waves
+//===----------------------------------------------------------------------===//
+
+/// The first wave in which a device may send a box that it has got, if it has
+/// not its first from this route.
+int32_t firstWaveFor(const Move &move, const ChangedPlaces &places,
+                     OldPrograms &programs) {
+  bool isChanged =
+      places.heirs.count(move.source) > 0 || places.isHeir(move.source);
+  const OldProgram *sender = isChanged ? nullptr : programs.of(move.source);
+  int32_t first = 0;
+  if (!sender)
+    return first;
+  for (const OldMessage &message : sender->received)
+    for (const OldPiece &piece : message.pieces)
+      if (piece.flow == move.flow && overlaps(piece.box, move.box))
+        first = std::max(first, message.wave + 1);
+  return first;
+}
+
+} // namespace
+
+std::optional<std::string> spliceRoute(const TransitionInfo &info,
+                                       const ChangedPlaces &places,
+                                       OldPrograms &programs,
+                                       SplicedRoute &out) {
+  return RouteSplicer(info, places, programs, out).run();
+}
+
+std::optional<std::string>
+spliceWaves(const TransitionInfo &info, const ChangedPlaces &places,
+            OldPrograms &programs, const std::set<int64_t> &devices,
+            const SplicedRoute &route, SplicedWaves &out) {
+  WaveProblem problem;
+  problem.moves = route.moves;
+  problem.elementBytes = elementBytes(info.flowWidths());
+  problem.cluster = info.cluster;
+  problem.stagingBytes = info.stagingLimit;
+  WavesAround around;
+  forEachMessageOf(devices, programs, [&](const OldMessage &message) {
+    int64_t bytes = 0;
+    for (const OldPiece &piece : message.pieces)
+      if (!isChanged(places, message, piece))
+        bytes += piece.box.volume() * problem.elementBytes[piece.flow];
+    around.numWaves =
+        std::max(around.numWaves, std::min(message.wave, INT32_MAX - 1) + 1);
+    if (bytes > 0)
+      around.messages.push_back(
+          {message.wave, message.from, message.to, bytes});
+  });
+  around.firstWave = [&](const Move &move) {
+    return firstWaveFor(move, places, programs);
+  };
+  WaveOptions options;
+  options.old = &route.old;
+  options.around = &around;
+  KeptSchedule kept;
+  if (auto error = reschedule(problem, options, kept))
+    return error;
+  out.moves = std::move(kept.schedule.moves);
+  out.bytesInWave = kept.bytesInWave;
+  return std::nullopt;
+}
+
+} // namespace dt

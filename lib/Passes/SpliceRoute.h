@@ -1,0 +1,72 @@
+//===- SpliceRoute.h - What goes to who has another's place -----*- C++ -*-===//
+//
+// Of a plan whose destination has a few other devices than an old one: what
+// these get, from whom, in which wave, and what they pass on. All other
+// messages stay as they are, and have their ports.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DT_LIB_PASSES_SPLICEROUTE_H
+#define DT_LIB_PASSES_SPLICEROUTE_H
+
+#include "ChangedPlaces.h"
+#include "OldPrograms.h"
+#include "dt/Scheduling/WaveProblem.h"
+
+namespace dt {
+
+struct SplicedRoute {
+  /// What the changed transition has of the wants of these devices alone.
+  std::unique_ptr<TransitionInfo> wants;
+  std::vector<Move> moves; // by hop
+  std::vector<LocalMove> locals;
+  /// What the old plan has of it, from and to who has the places now.
+  OldMoves old;
+};
+
+/// Chooses who sends to heirs. Says why that cannot be.
+std::optional<std::string> spliceRoute(const TransitionInfo &info,
+                                       const ChangedPlaces &places,
+                                       OldPrograms &programs,
+                                       SplicedRoute &out);
+
+/// Whether a piece of an old message goes now to another device, or comes from
+/// another one.
+inline bool isChanged(const ChangedPlaces &places, const OldMessage &message,
+                      const OldPiece &piece) {
+  return places.heirs.count(message.to) > 0 ||
+         (piece.isForward && places.heirs.count(message.from) > 0);
+}
+
+/// Calls fn(message) for the messages of some devices, each once: where both
+/// ends are theirs, as it is sent.
+template <typename Fn>
+void forEachMessageOf(const std::set<int64_t> &devices, OldPrograms &programs,
+                      Fn fn) {
+  for (int64_t device : devices) {
+    const OldProgram *program = programs.of(device);
+    if (!program)
+      continue;
+    for (const OldMessage &message : program->sent)
+      fn(message);
+    for (const OldMessage &message : program->received)
+      if (!devices.count(message.from))
+        fn(message);
+  }
+}
+
+struct SplicedWaves {
+  std::vector<ScheduledMove> moves; // of the route
+  int64_t bytesInWave = 0;          // of what has kept its wave
+};
+
+/// Puts the moves into waves beside what else `devices` send and get, or
+/// behind. Their programs have been read. Says why that cannot be.
+std::optional<std::string>
+spliceWaves(const TransitionInfo &info, const ChangedPlaces &places,
+            OldPrograms &programs, const std::set<int64_t> &devices,
+            const SplicedRoute &route, SplicedWaves &out);
+
+} // namespace dt
+
+#endif // DT_LIB_PASSES_SPLICEROUTE_H
