@@ -565,6 +565,7 @@ TransitionInfo TransitionInfo::withoutShards() const {
   out.cluster = cluster;
   out.stagingLimit = stagingLimit;
   out.deviceLimit = deviceLimit;
+  out.leastPage = leastPage;
   out.compression = compression;
   out.mode = mode;
   out.granularity = granularity;

@@ -350,8 +350,9 @@ int run(const Invocation &call, DialectRegistry &registry) {
   if (!call.replan.empty())
     return fail(kReplansToPlan);
   if (isPlain(config))
-    return compile({call.input, call.output, Emit::Mlir}, std::move(buffer),
-                   std::nullopt, config, registry);
+    return compile({call.input, call.output, Emit::Mlir, /*replan=*/"",
+                    /*chainSet=*/false},
+                   std::move(buffer), std::nullopt, config, registry);
   auto file = openOutputFile(call.output, &error);
   if (!file)
     return fail(error);

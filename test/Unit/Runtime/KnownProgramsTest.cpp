@@ -1,0 +1,103 @@
+//===- KnownProgramsTest.cpp - What was found right before ----------------===//
+//
+// Programs that were right are not read again, and nothing else is taken on
+// trust.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ExpectContains.h"
+#include "FirstOf.h"
+#include "PlanBuilder.h"
+
+#include "dtrt/verify/Verifier.h"
+
+#include <atomic>
+#include <gtest/gtest.h>
+
+using namespace dtrt;
+using namespace dtrt::test;
+
+namespace {
+
+/// Measures plans one after the other, as who makes many does.
+class Measurer {
+public:
+  Result<PlanSummary> measure(const TestPlan &plan) {
+    MeasureOptions options;
+    options.known = &known;
+    options.features = &features;
+    options.visit = [&](const RankProgram &program) -> Status {
+      ++(program.instructions.empty() ? numKnown : numRead);
+      return {};
+    };
+    numKnown = numRead = 0;
+    return measurePlan(plan.reader(), options);
+  }
+  /// What is wrong with a plan; empty: nothing.
+  std::string fault(const TestPlan &plan) {
+    auto summary = measure(plan);
+    return summary.ok() ? "" : summary.status().message();
+  }
+
+  FeatureSet features = 0;
+  std::atomic<size_t> numKnown{0}, numRead{0};
+
+private:
+  VerifiedPrograms known;
+};
+
+} // namespace
+
+TEST(KnownPrograms, AreNotReadAgain) {
+  for (const TestPlan &plan : {reshapePlan(), forwardingPlan()}) {
+    Measurer measurer;
+    auto first = measurer.measure(plan);
+    ASSERT_TRUE(first.ok()) << first.status().message();
+    EXPECT_EQ(measurer.numKnown, 0u);
+    FeatureSet features = measurer.features;
+    auto second = measurer.measure(plan);
+    ASSERT_TRUE(second.ok()) << second.status().message();
+    EXPECT_EQ(measurer.numRead, 0u);
+    EXPECT_EQ(measurer.numKnown, plan.programs.size());
+    EXPECT_EQ(measurer.features, features);
+    TestPlan before = plan, after = plan;
+    before.common.summary = *first;
+    after.common.summary = *second;
+    EXPECT_EQ(before.bytes(), after.bytes());
+  }
+}
+
+TEST(KnownPrograms, OthersAreRead) {
+  Measurer measurer;
+  TestPlan plan = reshapePlan();
+  EXPECT_EQ(measurer.fault(plan), "");
+  TestPlan broken = plan;
+  firstOf(broken, 0, Opcode::Copy).segments.resize(2);
+  EXPECT_NE(measurer.fault(broken), "");
+  EXPECT_EQ(measurer.fault(plan), "");
+}
+
+TEST(KnownPrograms, AreReadWhereLimitsAreOthers) {
+  Measurer measurer;
+  TestPlan plan = reshapePlan();
+  EXPECT_EQ(measurer.fault(plan), "");
+  plan.common.summary.stagingLimit = 1;
+  expectContains(measurer.fault(plan), "bytes of staging");
+}
+
+TEST(KnownPrograms, StillHaveToMeet) {
+  // Of two right plans, a program each: what one sends the other gets not.
+  Measurer measurer;
+  TestPlan plan = reshapePlan();
+  TestPlan later = plan;
+  for (RankProgram &program : later.programs)
+    for (Instruction &instruction : program.instructions)
+      if (instruction.wave >= 0)
+        ++instruction.wave;
+  EXPECT_EQ(measurer.fault(plan), "");
+  EXPECT_EQ(measurer.fault(later), "");
+  TestPlan mixed = later;
+  mixed.programs[0] = plan.programs[0];
+  EXPECT_NE(measurer.fault(mixed), "");
+  EXPECT_EQ(measurer.numRead, 1u);
+}
