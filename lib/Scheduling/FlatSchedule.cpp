@@ -452,8 +452,9 @@ std::optional<std::string> FlatScheduler::addPhases() {
   if (!order)
     return refuseLimit();
   std::vector<FlatPhase> phases = findPhases(*order);
-  // Phases are much alike: all sizes are tried in the first, as far as a quarter
-  // of the effort goes, and in a few others those like the last that was best.
+  // Phases are much alike: all sizes are tried in the first, as far as a
+  // quarter of the effort goes, and in a few others those like the last that
+  // was best.
   constexpr size_t kSearched = 16, kLeastTries = 4;
   constexpr int64_t kOfFirst = 4;
   constexpr int64_t kLeastEffort = 4000; // pieces: soon scheduled
