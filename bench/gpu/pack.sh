@@ -22,7 +22,7 @@ for name in libzstd.so libzstd.so.1; do
   cp -L "$zstd" "$folder/lib/$name"
 done
 cp -r /usr/src/googletest "$folder/"
-for request in qwen3-30b-slice gpt3-1.3b-full small-waves; do
+for request in qwen3-30b-slice gpt3-1.3b-full gpt3-1.3b-flat small-waves; do
   "$build/bin/dt-opt" "$root/bench/gpu/$request.json" \
     -o "$folder/plans/$request.dtplan"
 done

@@ -13,8 +13,8 @@ import json
 import sys
 from pathlib import Path
 
-STAGES = ["build", "kernels", "plans", "processes", "kill", "waves", "rates"]
-STAGES += ["live"]
+STAGES = ["build", "kernels", "plans", "flat", "processes", "kill", "waves"]
+STAGES += ["rates", "live"]
 #: How `dt-run` and worlds put waves on a GPU.
 OUR_WAY = "on a stream, blocking calls"
 
@@ -56,6 +56,20 @@ def bandwidth(rows):
         for row in of(rows, "gpu-bw")
     ]
     return table(["case", "bytes", "ours", "plain copy", "ratio"], lines)
+
+
+def flat(rows):
+    lines = [
+        [Path(row["case"]).stem]
+        + [
+            f"{row[name + '_bytes'] / 2**30:.2f} GiB"
+            for name in ("state", "limit", "taken", "pages", "staging")
+        ]
+        + [f"{row['median_s'] * 1e3:.1f} ms"]
+        for row in of(rows, "gpu-flat")
+    ]
+    heads = ["case", "state", "limit", "taken", "pages", "staging", "time"]
+    return table(heads, lines)
 
 
 def processes(rows):
@@ -123,6 +137,7 @@ TABLES = {
     "build": build,
     "kernels": bandwidth,
     "plans": bandwidth,
+    "flat": flat,
     "processes": processes,
     "kill": kill,
     "waves": waves,

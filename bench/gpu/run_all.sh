@@ -2,7 +2,7 @@
 # bench/gpu/run_all.sh STAGE
 #
 # One stage of the measurements on a machine with a GPU, each below 9 minutes:
-# build kernels plans processes kill waves rates live. What a stage finds goes to
+# build kernels plans flat processes kill waves rates live. What a stage finds goes to
 # $OUT/STAGE.jsonl (default build-gpu/out), what it prints to $OUT/STAGE.log;
 # bench/gpu/report.py turns the folder into tables. bench/gpu/pack.sh, run before
 # on a machine with the compiler, makes what has to be carried. Without a GPU a

@@ -164,6 +164,11 @@ def plans():
         yield from rows(run([tool("gpu-bw"), plan(name)]))
 
 
+def flat():
+    """A full state that is replaced in its own size and 1 GiB more."""
+    yield from rows(run([tool("gpu-flat"), plan("gpt3-1.3b-flat")]))
+
+
 def processes():
     """NCCL between processes that share the GPU, all bytes checked."""
     for name in ["small-waves", *PLANS]:
@@ -256,7 +261,17 @@ def live():
 
 STAGES = {
     stage.__name__: stage
-    for stage in (build, kernels, plans, processes, kill, waves, rates, live)
+    for stage in (
+        build,
+        kernels,
+        plans,
+        flat,
+        processes,
+        kill,
+        waves,
+        rates,
+        live,
+    )
 }
 
 

@@ -479,9 +479,16 @@ void ClusterAttr::print(AsmPrinter &printer) const {
 
 LogicalResult MemoryAttr::verify(EmitError emitError, int64_t stagingBytes,
                                  int64_t deviceBytes, MemoryMode mode,
-                                 Granularity granularity) {
+                                 Granularity granularity, int64_t pageBytes) {
   if (granularity == Granularity::Tensor && mode != MemoryMode::Flat)
     return emitError() << "expected 'flat' where storage goes by tensor";
+  if (pageBytes != 0 &&
+      (mode != MemoryMode::Flat || granularity != Granularity::Page))
+    return emitError() << "expected 'flat' where storage goes by page";
+  if (pageBytes != 0 && !isPage(pageBytes))
+    return emitError() << "expected a page of a power of two bytes from "
+                       << kMinPageBytes << " to " << kMaxPageBytes << ", found "
+                       << pageBytes;
   if (stagingBytes < 0 || deviceBytes < 0)
     return emitError() << "expected limits from 0 bytes, found "
                        << std::min(stagingBytes, deviceBytes);
@@ -511,23 +518,29 @@ Attribute MemoryAttr::parse(AsmParser &parser, Type) {
                         ? MemoryMode::Flat
                         : MemoryMode::Rollback;
   Granularity granularity = Granularity::Page;
+  int64_t page = 0;
   if (mode == MemoryMode::Flat &&
       succeeded(parser.parseOptionalKeyword("by"))) {
-    if (parser.parseKeyword("tensor"))
+    if (succeeded(parser.parseOptionalKeyword("tensor")))
+      granularity = Granularity::Tensor;
+    else if (parser.parseKeyword("page", " or 'tensor'") ||
+             parser.parseInteger(page))
       return {};
-    granularity = Granularity::Tensor;
   }
   if (parser.parseGreater())
     return {};
   return parser.getChecked<MemoryAttr>(loc, parser.getContext(), staging,
-                                       device, mode, granularity);
+                                       device, mode, granularity, page);
 }
 
 void MemoryAttr::print(AsmPrinter &printer) const {
   printer << "<staging " << getStagingBytes() << ", ";
   if (getDeviceBytes() != 0)
     printer << "device " << getDeviceBytes() << ", ";
-  printer << memoryModeName(getMode(), getGranularity()) << ">";
+  printer << memoryModeName(getMode(), getGranularity());
+  if (getPageBytes() != 0)
+    printer << " by page " << getPageBytes();
+  printer << ">";
 }
 
 //===----------------------------------------------------------------------===//

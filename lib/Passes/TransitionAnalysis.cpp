@@ -457,6 +457,7 @@ LogicalResult readLimits(TransitionOp op, TransitionInfo &info) {
     info.deviceLimit = memory.getDeviceBytes();
     info.mode = memory.getMode();
     info.granularity = memory.getGranularity();
+    info.leastPage = memory.getPageBytes();
   }
   CompressionAttr compression = op.getCompressionAttr();
   if (!compression)
@@ -570,7 +571,8 @@ void TransitionInfo::indexFlows() {
 }
 
 int64_t TransitionInfo::pageBytes() const {
-  return isByTensor() ? kWholeBuffers : pageBytesFor(stagingLimit);
+  return isByTensor() ? kWholeBuffers
+                      : std::max(leastPage, pageBytesFor(stagingLimit));
 }
 
 std::vector<int64_t> TransitionInfo::shapeOf(uint32_t flow) const {

@@ -62,6 +62,7 @@ public:
   Cluster cluster;
   /// Bytes per device, without those that compression takes.
   int64_t stagingLimit = 0;
+  int64_t leastPage = 0;   // that the request asks for
   int64_t deviceLimit = 0; // 0: none
   dtrt::Compression compression;
   int64_t compressionBytes() const {

@@ -165,8 +165,21 @@ MemoryMode readMemoryMode(const Json &json, const std::string &path) {
   fail(path + " must be \"flat\" or \"rollback\", not " + inQuotes(name));
 }
 
+int64_t readPage(const Json &json, const MemoryDecl &memory) {
+  if (memory.mode != MemoryMode::Flat ||
+      memory.granularity != Granularity::Page)
+    fail("memory.page is for mode \"flat\" with granularity \"page\"");
+  const int64_t page = readBytes(json, "memory.page");
+  if (!isPage(page))
+    fail("memory.page must be a power of two from " +
+         std::to_string(kMinPageBytes) + " to " +
+         std::to_string(kMaxPageBytes) + ", not " + std::to_string(page));
+  return page;
+}
+
 MemoryDecl readMemory(const Json &json) {
-  checkKeys(json, "memory", {"staging", "device", "mode", "granularity"});
+  checkKeys(json, "memory",
+            {"staging", "device", "mode", "granularity", "page"});
   MemoryDecl memory;
   if (const Json *value = json.find("staging"))
     memory.stagingBytes = readBytes(*value, "memory.staging");
@@ -185,6 +198,8 @@ MemoryDecl readMemory(const Json &json) {
     memory.granularity =
         text == "tensor" ? Granularity::Tensor : Granularity::Page;
   }
+  if (const Json *value = json.find("page"))
+    memory.pageBytes = readPage(*value, memory);
   return memory;
 }
 

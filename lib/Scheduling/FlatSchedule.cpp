@@ -161,8 +161,11 @@ int64_t FlatScheduler::findBothSides() const {
 
 std::optional<FlatOrder> FlatScheduler::orderFor(int64_t limit,
                                                  int64_t effects) const {
+  // Larger than the limit of the problem wants: asked for.
+  const bool isAsked = storage.pageBytes > pageBytesFor(storage.limitBytes);
   int64_t page = limit == storage.limitBytes || isWhole() ? storage.pageBytes
-                                                          : pageBytesFor(limit);
+                 : isAsked ? std::max(storage.pageBytes, pageBytesFor(limit))
+                           : pageBytesFor(limit);
   return orderWithin({problem.moves, problem.copies, storage.flows, source,
                       destination, page, problem.cluster, effects},
                      room(limit));

@@ -152,6 +152,14 @@ class Job:
     def answer(self) -> float: ...
     def patience(self) -> float: ...
 
+class Greeting:
+    digest: bytes
+    heard: bytes
+    length: int
+    cut: int
+    place: list[int]
+    all: list[bool] | None
+
 def features() -> list[str]: ...
 def why_no_gpu_codec() -> str: ...
 def bounded_store(
@@ -173,6 +181,17 @@ def swap(
     source: int,
 ) -> None: ...
 def least(group: dist.ProcessGroup, numbers: Sequence[int]) -> list[int]: ...
+def greet(
+    group: dist.ProcessGroup,
+    head: bytes,
+    data: torch.Tensor,
+    cut: int,
+    place: Sequence[int],
+    is_known: bool,
+    fits: tuple[int, int],
+    ends: tuple[int, int],
+    known: Sequence[tuple[int, Sequence[int]]],
+) -> Greeting: ...
 def abortable(inner: dist.Backend, why: str) -> dist.Backend: ...
 def hollow_like(
     like: torch.Tensor, shape: Sequence[int]

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import queue
 import threading
 from typing import Callable
 
 _Work = Callable[[], None]
+
+
+def _let_others_go_first() -> None:
+    """When it wakes up this thread waits until those that run on its core, the
+    trainer's above all, wait for something or have had their time (sched(7),
+    SCHED_BATCH). It gets as much of the core as they do."""
+    with contextlib.suppress(AttributeError, OSError):  # not on every system
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
 class Beside:
@@ -32,6 +42,7 @@ class Beside:
             self._thread.start()
 
     def _run(self) -> None:
+        _let_others_go_first()
         while (work := self._given.get()) is not None:
             try:
                 work()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+import weakref
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
@@ -52,6 +54,14 @@ def _look(value: Any) -> Hashable:
     return value.shape, mesh, tuple(value.placements)
 
 
+def _plain(value: Any) -> torch.Tensor | None:
+    """The tensor of a value that says the same for as long as it lives; None of
+    a list, and of a DTensor, whose placements may change."""
+    tensor = value.tensor if isinstance(value, Piece) else value
+    is_plain = isinstance(tensor, torch.Tensor)
+    return tensor if is_plain and local_part(tensor) is tensor else None
+
+
 def _locals(value: Any) -> Iterator[torch.Tensor]:
     """The elements that this process has, or none, of each part of a value."""
     for one in value if isinstance(value, (list, tuple)) else (value,):
@@ -67,11 +77,40 @@ def _described(tensors: Mapping[Key, Any]) -> list[Region]:
     ]
 
 
+class _Objects:
+    """Keys and values of a State, to see whether others are the same. It keeps
+    none of them alive."""
+
+    def __init__(self, values: Mapping[Key, Any]) -> None:
+        self._keys = list(values)
+        self._values = [weakref.ref(one) for one in values.values()]
+        self._locals = [weakref.ref(_plain(one)) for one in values.values()]
+
+    @classmethod
+    def of(cls, values: Mapping[Key, Any]) -> _Objects | None:
+        """None where the objects may be the same and say something else, but
+        for what `_C.looks` sees."""
+        for one in values.values():
+            if not isinstance(_plain(one), torch.Tensor):
+                return None
+        return cls(values)
+
+    def locals(self, values: Mapping[Key, Any]) -> list[torch.Tensor] | None:
+        """The elements of each value; None where they are not the same."""
+        known = [one() for one in self._values]
+        if len(known) != len(values) or list(values) != self._keys:
+            return None
+        if not all(map(operator.is_, known, values.values())):
+            return None
+        return [one() for one in self._locals]
+
+
 class HeldParts:
     """The parts of a State, look after look. To describe them takes longer than
     to copy small ones; so this is done when something is not as it was."""
 
     def __init__(self) -> None:
+        self._objects: _Objects | None = None
         self._seen: tuple[list[Hashable], bytes] | None = None
         self._regions: list[Region] = []
         # Which tensors have elements.
@@ -82,6 +121,13 @@ class HeldParts:
         It is the same list of regions for as long as nothing changes in them,
         in the tensors' shapes or dtypes."""
         values = state.tensors
+        found = self._objects and self._objects.locals(values)
+        if not found or _C.looks(found) != self._seen[1]:
+            found = self._look_at(values)
+        return self._regions, [found[n] for n in self._there]
+
+    def _look_at(self, values: Mapping[Key, Any]) -> list[torch.Tensor]:
+        """All of it again."""
         looks = [(key, _look(value)) for key, value in values.items()]
         found = [one for value in values.values() for one in _locals(value)]
         seen = looks, _C.looks(found)
@@ -89,7 +135,8 @@ class HeldParts:
             self._regions = _described(values)
             self._there = [n for n, one in enumerate(found) if one.numel()]
             self._seen = seen
-        return self._regions, [found[n] for n in self._there]
+        self._objects = _Objects.of(values)
+        return found
 
 
 def regions_of(state: State) -> list[Region]:

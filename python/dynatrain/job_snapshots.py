@@ -11,7 +11,6 @@ whole version is there at any time, but for the first one's first moments.
 from __future__ import annotations
 
 import functools
-import struct
 import threading
 import warnings
 from collections import Counter
@@ -35,8 +34,6 @@ from .state import State
 
 # Snapshots that are left out before the trainer is told.
 _MOST_MISSED = 2
-# Bytes of a copy's head and digest, bytes of its data, and where these are.
-_NOTE = struct.Struct(f"<{2 + len(NOWHERE)}q")
 # There is room for so many bytes more of what is said than the last time had.
 _SPARE = 256
 
@@ -137,10 +134,6 @@ class _Wire:
         self.regions: dict[str, list[Region]] = {}
         self.alone: frozenset[Region] = frozenset()
 
-    def has_told(self, layout: bytes) -> bool:
-        """Whether this is what all know of this process."""
-        return layout == self._told
-
     def gather_regions(self, layout: bytes) -> None:
         """All tell what they hold now."""
         everyone = gather_bytes(self._group, self._rank, self._size, layout)
@@ -153,42 +146,70 @@ class _Wire:
         """Whether who keeps this process's copy may read it where it is."""
         return self._size > 1 and self._is_read is not False
 
-    def exchange(self, copy: Snapshot, room: list[Memory]) -> Snapshot | None:
-        """Gives this process's copy away and takes another's; None where it is
-        the only process. Of a process of the same host it is read where that
-        has it."""
+    def hand_over(
+        self, copy: Snapshot, room: list[Memory], layout: bytes
+    ) -> tuple[Snapshot | None, list[bool]]:
+        """Seals this process's copy, gives it away and takes another's; there
+        is none where it is the only process, or where it came with other bytes.
+        Of a process of the same host it is read where that has it. And whether
+        all have what they keep of others, and whether all hold what the others
+        know of; where not, something may be missing in it."""
+        is_known = layout == self._told
         if self._size == 1:
-            return None
+            copy.seal()
+            return None, [True, is_known]
         place = copy.memory.place if copy.cut and self.may_be_read else NOWHERE
+        # Where more is to go to and fro than notes, no data is known.
+        is_read = self._reads and self._is_read and place != NOWHERE
+        came = _C.greet(
+            self._group,
+            copy.head,
+            copy.data,
+            copy.cut,
+            place,
+            is_known,
+            (self._fits_out, self._fits_in),
+            (self._to, self._from),
+            self._readings.known() if is_read else [],
+        )
+        copy.digest = came.digest
         said = copy.head + copy.digest[:DIGEST_SIZE]
-        note = _NOTE.pack(len(said), copy.cut, *place)
-        came, unsaid = self._greet(note, said)
-        length, cut, *words = _NOTE.unpack_from(came)
-        heard = came[_NOTE.size : _NOTE.size + length]
-        rest = bytearray(length - len(heard))
-        memory = self._read(where := Place(*words), cut)
+        unsaid = said[self._fits_out :]
+        self._fits_out = len(said) + _SPARE
+        self._fits_in = came.length + _SPARE
+        if came.all is not None:
+            memory = self._readings.of(Place(*came.place), came.cut)
+            other, all_say = _arrived(came.heard, memory), came.all
+            is_right = all_say[0] or other.has_come()
+        else:
+            other = self._go_on(copy, place, unsaid, came, room)
+            is_right = other.has_come()
+            words = _C.least(self._group, [is_right, is_known])
+            all_say = [bool(one) for one in words]
+        return other if is_right else None, all_say
+
+    def _go_on(
+        self,
+        copy: Snapshot,
+        place: Place,
+        unsaid: bytes,
+        came: _C.Greeting,
+        room: list[Memory],
+    ) -> Snapshot:
+        """What did not go with the notes: of both copies what does not fit, and
+        the data where it is not read."""
+        rest = bytearray(came.length - len(came.heard))
+        memory = self._read(where := Place(*came.place), came.cut)
         self._agree(place, where, memory is not None)
-        out, into = [_bytes(bytearray(unsaid))], [_bytes(rest)]
+        out = [_bytes(bytearray(unsaid))]
+        into = [_bytes(rest)]
         if place == NOWHERE or not self._is_read:
             out.append(copy.data[: copy.cut])
         if memory is None:
-            memory = memory_for(cut, room)
+            memory = memory_for(came.cut, room)
             into.append(memory.data)
         self._swap(out, into)
-        self._fits_out, self._fits_in = len(said) + _SPARE, length + _SPARE
-        text = bytes(heard + rest)
-        return Snapshot.arrived(
-            text[:-DIGEST_SIZE], memory, text[-DIGEST_SIZE:]
-        )
-
-    def _greet(self, note: bytes, said: bytes) -> tuple[bytearray, bytes]:
-        """Notes go round, with as much of what is said as is known to fit. What
-        has come, and what of this process's is yet to be said."""
-        fits = self._fits_out
-        own = bytearray(note + said[:fits].ljust(fits, b"\0"))
-        came = bytearray(len(note) + self._fits_in)
-        self._swap([_bytes(own)], [_bytes(came)])
-        return came, said[fits:]
+        return _arrived(bytes(came.heard + rest), memory)
 
     def _read(self, place: Place, length: int) -> Memory | None:
         """What another process has there; None where it is to send it. Once
@@ -227,9 +248,10 @@ class _Wire:
         ends = self._to, self._from
         _C.swap(self._group, out, into, *(ends[::-1] if back else ends))
 
-    def all_say(self, *words: bool) -> list[bool]:
-        """Of each whether all of the world say so."""
-        return [bool(one) for one in _C.least(self._group, words)]
+
+def _arrived(said: bytes, memory: Memory) -> Snapshot:
+    """Of what was said of it: its head and its digest."""
+    return Snapshot.arrived(said[:-DIGEST_SIZE], memory, said[-DIGEST_SIZE:])
 
 
 class Snapshots:
@@ -382,16 +404,13 @@ class Snapshots:
         room: list[Memory],
         layout: bytes,
     ) -> list[bool]:
-        """Whether all have got what they keep of others, and whether all hold
-        what the others know of; where not, something may be missing in it."""
+        """Of a version's copies: `_Wire.hand_over`."""
         own = version.copies[self._name].parted(wire.alone)
-        own.seal()
         version.copies[self._name] = own
-        other = wire.exchange(own, room)
-        is_right = other is None or other.has_come()
-        if other is not None and is_right:
+        other, all_say = wire.hand_over(own, room, layout)
+        if other is not None:
             version.copies[wire.kept_for] = other
-        return wire.all_say(is_right, wire.has_told(layout))
+        return all_say
 
     def wait(self, seconds: float | None = None) -> None:
         """Until what is under way is over."""

@@ -105,6 +105,10 @@ class Readings:
         # The newest last.
         self._known: dict[tuple[Place, int], Memory] = {}
 
+    def known(self) -> list[tuple[int, Place]]:
+        """Length and place of each."""
+        return [(length, place) for place, length in self._known]
+
     def of(self, place: Place, length: int) -> Memory:
         """As `Memory.read`; in memory that nobody has written to."""
         known = self._known.pop((place, length), None)

@@ -38,14 +38,17 @@ PlanCommon withAllMemory(PlanCommon common) {
 
 Result<std::unique_ptr<ArenaStorage>>
 allocateGpuShards(const PlanCommon &common, const RankProgram &program,
-                  const DriverApi *driver) {
+                  std::shared_ptr<GpuPages> pages, const DriverApi *driver) {
   if (common.summary.mode != MemoryMode::Flat)
     return ArenaStorage::allocate(common, program, gpuMemory());
-  auto gpu = currentGpu();
-  DTRT_RETURN_IF_ERROR(gpu);
-  auto pool = GpuPages::create(*gpu, UINT64_MAX, driver);
-  DTRT_RETURN_IF_ERROR(pool);
-  return ArenaStorage::allocate(common, program, pagesOf(*pool));
+  if (!pages) {
+    auto gpu = currentGpu();
+    DTRT_RETURN_IF_ERROR(gpu);
+    auto own = GpuPages::create(*gpu, UINT64_MAX, driver);
+    DTRT_RETURN_IF_ERROR(own);
+    pages = std::move(*own);
+  }
+  return ArenaStorage::allocate(common, program, pagesOf(std::move(pages)));
 }
 
 Status fillGpuShards(LocalStorage &storage) {
@@ -85,10 +88,10 @@ struct Device {
 };
 
 Status runDevice(const PlanReader &plan, Device &device, Transport &transport,
-                 bool check, int gpu) {
+                 bool check, int gpu, const std::shared_ptr<GpuPages> &pages) {
   DTRT_RETURN_IF_ERROR(useGpu(gpu));
   const PlanCommon &common = plan.common();
-  auto storage = allocateGpuShards(common, device.program);
+  auto storage = allocateGpuShards(common, device.program, pages);
   DTRT_RETURN_IF_ERROR(storage);
   if (check)
     DTRT_RETURN_IF_ERROR(fillGpuShards(**storage));
@@ -128,7 +131,8 @@ Result<LoopbackReport> summarize(std::vector<Device> &devices) {
 } // namespace
 
 Result<LoopbackReport> runGpuLoopback(const PlanReader &plan, bool check,
-                                      int gpu) {
+                                      int gpu,
+                                      const std::shared_ptr<GpuPages> &pages) {
   DTRT_RETURN_IF_ERROR(countGpus());
   GpuLoopbackWorld world(plan.devices());
   std::vector<Device> devices(plan.devices().size());
@@ -141,7 +145,7 @@ Result<LoopbackReport> runGpuLoopback(const PlanReader &plan, bool check,
   for (Device &device : devices)
     threads.emplace_back([&] {
       Transport &transport = world.endpoint(device.program.device);
-      device.status = runDevice(plan, device, transport, check, gpu);
+      device.status = runDevice(plan, device, transport, check, gpu, pages);
       if (!device.status.ok())
         transport.abort(device.status);
       transport.leave();

@@ -66,7 +66,8 @@ Result<LoopbackReport> moveShards(const PlanReader &plan,
                                   const RankProgram &program,
                                   NcclTransport &transport,
                                   const NcclRunOptions &options) {
-  auto storage = allocateGpuShards(plan.common(), program, options.driver);
+  auto storage =
+      allocateGpuShards(plan.common(), program, nullptr, options.driver);
   DTRT_RETURN_IF_ERROR(storage);
   if (options.check)
     DTRT_RETURN_IF_ERROR(fillGpuShards(**storage));

@@ -100,6 +100,25 @@ Json planJson(const PlanReader &plan, const Result<PlanLosses> *losses) {
   return out;
 }
 
+Json partsJson(const PeakParts &parts) {
+  return {{"source", parts.source},
+          {"destination", parts.destination},
+          {"staging", parts.staging}};
+}
+
+Json partsJson(const GpuParts &parts) {
+  return {{"tables", parts.tables},
+          {"nccl_local", parts.local},
+          {"nccl_network", parts.network}};
+}
+
+Json overNcclJson(const GpuPeak &most) {
+  return {{"device_peak", most.sum()},
+          {"device", most.device},
+          {"peak_parts", partsJson(most.parts)},
+          {"gpu_parts", partsJson(most.beside)}};
+}
+
 Json rankJson(const RankProgram &program, const DeviceTraffic &traffic,
               const PeakParts &parts, const GpuParts &gpu) {
   return {{"device", program.device},
@@ -109,14 +128,8 @@ Json rankJson(const RankProgram &program, const DeviceTraffic &traffic,
           {"destination_bytes", traffic.destinationBytes},
           {"staging_bytes", traffic.stagingBytes},
           {"peak_bytes", traffic.peakBytes},
-          {"peak_parts",
-           {{"source", parts.source},
-            {"destination", parts.destination},
-            {"staging", parts.staging}}},
-          {"gpu_parts",
-           {{"tables", gpu.tables},
-            {"nccl_local", gpu.local},
-            {"nccl_network", gpu.network}}},
+          {"peak_parts", partsJson(parts)},
+          {"gpu_parts", partsJson(gpu)},
           {"gpu_peak_bytes", traffic.peakBytes + gpu.sum()},
           {"copied_bytes", traffic.copied},
           {"sent_bytes", traffic.sent},
@@ -246,6 +259,23 @@ void writePlanText(const PlanReader &plan, const Result<PlanLosses> *losses,
       writeRow(out, name.c_str(), value);
 }
 
+std::string partsText(const PeakParts &parts) {
+  return "source " + bytesText(parts.source) + ", destination " +
+         bytesText(parts.destination) + ", staging " + bytesText(parts.staging);
+}
+
+std::string partsText(const GpuParts &parts) {
+  return "tables " + bytesText(parts.tables) + " more, buffers of NCCL " +
+         bytesText(parts.local) + " in the node, " + bytesText(parts.network) +
+         " for the network";
+}
+
+void writeOverNccl(const GpuPeak &most, std::ostream &out) {
+  writeRow(out, "device peak over NCCL",
+           bytesText(most.sum()) + ", device " + std::to_string(most.device) +
+               ": " + partsText(most.parts) + ", " + partsText(most.beside));
+}
+
 void writeRankText(const RankProgram &program, const DeviceTraffic &traffic,
                    const PeakParts &parts, const GpuParts &gpu,
                    std::ostream &out) {
@@ -259,15 +289,9 @@ void writeRankText(const RankProgram &program, const DeviceTraffic &traffic,
                bytesText(traffic.destinationBytes) + " after");
   writeRow(out, "  staging", bytesText(traffic.stagingBytes));
   writeRow(out, "  peak",
-           bytesText(traffic.peakBytes) + ": source " +
-               bytesText(parts.source) + ", destination " +
-               bytesText(parts.destination) + ", staging " +
-               bytesText(parts.staging));
+           bytesText(traffic.peakBytes) + ": " + partsText(parts));
   writeRow(out, "  peak over NCCL",
-           bytesText(traffic.peakBytes + gpu.sum()) + ": tables " +
-               bytesText(gpu.tables) + " more, buffers of NCCL " +
-               bytesText(gpu.local) + " in the node, " +
-               bytesText(gpu.network) + " for the network");
+           bytesText(traffic.peakBytes + gpu.sum()) + ": " + partsText(gpu));
   writeRow(out, "  copies", bytesText(traffic.copied));
   writeRow(out, "  sends", bytesText(traffic.sent));
   writeRow(out, "  receives", bytesText(traffic.received));
@@ -279,8 +303,8 @@ void writeRankText(const RankProgram &program, const DeviceTraffic &traffic,
 } // namespace
 
 Status writeInspection(const PlanReader &plan, std::optional<uint32_t> device,
-                       OutputFormat format, std::ostream &out,
-                       TellLosses tell) {
+                       OutputFormat format, std::ostream &out, TellLosses tell,
+                       TellNccl nccl) {
   std::optional<RankProgram> program;
   if (device) {
     auto found = plan.program(*device);
@@ -302,14 +326,24 @@ Status writeInspection(const PlanReader &plan, std::optional<uint32_t> device,
       plan.common().summary.mode == MemoryMode::Flat)
     losses = findLosses(plan);
   const Result<PlanLosses> *told = losses ? &*losses : nullptr;
+  std::optional<GpuPeak> overNccl;
+  if (nccl == TellNccl::Yes && !program) {
+    auto most = gpuPeakOf(plan);
+    DTRT_RETURN_IF_ERROR(most);
+    overNccl = *most;
+  }
   if (format == OutputFormat::Json) {
     Json json = planJson(plan, told);
+    if (overNccl)
+      json["memory"]["over_nccl"] = overNcclJson(*overNccl);
     if (program)
       json["rank"] = rankJson(*program, traffic, parts, gpu);
     out << json.dump(2) << "\n";
     return {};
   }
   writePlanText(plan, told, out);
+  if (overNccl)
+    writeOverNccl(*overNccl, out);
   if (program)
     writeRankText(*program, traffic, parts, gpu, out);
   return {};

@@ -59,4 +59,18 @@ Result<GpuParts> gpuPartsOf(const PlanCommon &common,
   return GpuParts{*tables, buffers.local, buffers.network};
 }
 
+Result<GpuPeak> gpuPeakOf(const PlanReader &plan) {
+  GpuPeak most;
+  for (uint32_t device : plan.devices()) {
+    auto program = plan.program(device);
+    DTRT_RETURN_IF_ERROR(program);
+    auto beside = gpuPartsOf(plan.common(), *program);
+    DTRT_RETURN_IF_ERROR(beside);
+    GpuPeak own{device, peakPartsOf(plan.common(), *program), *beside};
+    if (device == plan.devices().front() || own.sum() > most.sum())
+      most = own;
+  }
+  return most;
+}
+
 } // namespace dtrt

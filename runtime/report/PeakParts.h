@@ -3,8 +3,7 @@
 #ifndef DTRT_REPORT_PEAKPARTS_H
 #define DTRT_REPORT_PEAKPARTS_H
 
-#include "dtrt/format/PlanModel.h"
-#include "dtrt/types/Status.h"
+#include "dtrt/format/PlanReader.h"
 
 namespace dtrt {
 
@@ -28,6 +27,17 @@ struct GpuParts {
 
 Result<GpuParts> gpuPartsOf(const PlanCommon &common,
                             const RankProgram &program);
+
+/// The device that holds most over NCCL.
+struct GpuPeak {
+  uint32_t device = 0;
+  PeakParts parts;
+  GpuParts beside;
+  uint64_t sum() const { return parts.sum() + beside.sum(); }
+};
+
+/// Reads all programs.
+Result<GpuPeak> gpuPeakOf(const PlanReader &plan);
 
 } // namespace dtrt
 

@@ -15,24 +15,29 @@ namespace {
 /// Bytes that take no longer than Python does to call this.
 constexpr size_t kSmall = size_t(64) << 10;
 
-py::bytes digestOf(const py::buffer &buffer) {
+py::bytes digestOfBuffer(const py::buffer &buffer) {
   py::buffer_info info = buffer.request();
   const auto size = size_t(info.size * info.itemsize);
-  XXH128_canonical_t text;
+  std::string digest;
   {
     // A thread beside training that lets others have Python's lock for a
     // microsecond waits for it far longer.
     std::optional<py::gil_scoped_release> release;
     if (size > kSmall)
       release.emplace();
-    XXH128_canonicalFromHash(&text, XXH3_128bits(info.ptr, size));
+    digest = digestOf(info.ptr, size);
   }
-  return py::bytes(reinterpret_cast<const char *>(text.digest),
-                   sizeof text.digest);
+  return py::bytes(digest);
 }
 
 } // namespace
 
-void bindDigest(py::module_ &module) { module.def("digest", &digestOf); }
+std::string digestOf(const void *bytes, size_t size) {
+  XXH128_canonical_t text;
+  XXH128_canonicalFromHash(&text, XXH3_128bits(bytes, size));
+  return {reinterpret_cast<const char *>(text.digest), sizeof text.digest};
+}
+
+void bindDigest(py::module_ &module) { module.def("digest", &digestOfBuffer); }
 
 } // namespace dtrt

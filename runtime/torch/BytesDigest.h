@@ -7,8 +7,11 @@
 
 namespace dtrt {
 
-/// `digest(buffer)`: XXH3 with 128 bits, as messages are compared by. It finds
-/// bytes that have changed by accident.
+/// XXH3 with 128 bits, as messages are compared by, in its canonical form. It
+/// finds bytes that have changed by accident.
+std::string digestOf(const void *bytes, size_t size);
+
+/// `digest(buffer)`: the same.
 void bindDigest(pybind11::module_ &module);
 
 } // namespace dtrt

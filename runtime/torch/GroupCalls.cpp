@@ -2,8 +2,6 @@
 
 #include "GroupCalls.h"
 
-#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
-
 namespace py = pybind11;
 
 namespace dtrt {
@@ -11,7 +9,11 @@ namespace dtrt {
 namespace {
 
 using Tensors = std::vector<at::Tensor>;
-using GroupPtr = c10::intrusive_ptr<c10d::ProcessGroup>;
+
+/// Of the messages of `least`; those of `swap` count from 0.
+constexpr int kLeastTag = 1 << 20;
+
+} // namespace
 
 void swap(const GroupPtr &group, const Tensors &out, const Tensors &into,
           int target, int source) {
@@ -27,16 +29,22 @@ void swap(const GroupPtr &group, const Tensors &out, const Tensors &into,
 }
 
 std::vector<int64_t> least(const GroupPtr &group,
-                           const std::vector<int64_t> &numbers) {
-  Tensors told{at::tensor(numbers, at::kLong)};
-  c10d::AllreduceOptions options;
-  options.reduceOp = c10d::ReduceOp::MIN;
-  group->allreduce(told, options)->wait();
-  const auto *found = told[0].const_data_ptr<int64_t>();
-  return {found, found + numbers.size()};
+                           std::vector<int64_t> numbers) {
+  const int rank = group->getRank(), size = group->getSize();
+  const auto count = int64_t(numbers.size());
+  Tensors came{at::empty({count}, at::kLong)};
+  Tensors own{at::from_blob(numbers.data(), {count}, at::kLong)};
+  for (int far = 1; far < size; far *= 2) {
+    auto come = group->recv(came, (rank + size - far) % size, kLeastTag);
+    auto gone = group->send(own, (rank + far) % size, kLeastTag);
+    come->wait();
+    gone->wait();
+    const auto *other = came[0].const_data_ptr<int64_t>();
+    for (int64_t &number : numbers)
+      number = std::min(number, *other++);
+  }
+  return numbers;
 }
-
-} // namespace
 
 void bindGroupCalls(py::module_ &module) {
   py::call_guard<py::gil_scoped_release> release;

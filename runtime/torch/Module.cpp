@@ -17,6 +17,7 @@
 #include "JobBinding.h"
 #include "LiveSwitch.h"
 #include "LiveTensor.h"
+#include "SnapshotGreeting.h"
 #include "TensorLooks.h"
 
 #include "dtrt/format/PlanSet.h"
@@ -458,6 +459,7 @@ PYBIND11_MODULE(_C, module) {
   bindCopyInto(module);
   bindTensorLooks(module);
   bindGroupCalls(module);
+  bindSnapshotGreeting(module);
   module.def("features", &features);
   module.def("why_no_gpu_codec", &whyNoGpuCodec);
   module.def("allocate_pages", &allocatePages);

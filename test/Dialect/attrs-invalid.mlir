@@ -83,6 +83,21 @@ dt.transition @t from @a to @b memory <staging 64, rollback by tensor>
 
 // -----
 
+// expected-error@+1 {{expected 'page' or 'tensor'}}
+dt.transition @t from @a to @b memory <staging 64, flat by row>
+
+// -----
+
+// expected-error@+1 {{expected a page of a power of two bytes from 64 to 1073741824, found 96}}
+dt.transition @t from @a to @b memory <staging 64, flat by page 96>
+
+// -----
+
+// expected-error@+1 {{expected a page of a power of two bytes from 64 to 1073741824, found 32}}
+dt.transition @t from @a to @b memory <staging 64, flat by page 32>
+
+// -----
+
 dt.transition @t from @a to @b {
   // expected-error@+1 {{no range is named 'k'}}
   dt.keep @w <[i: 2] on k at [0] size [4]>

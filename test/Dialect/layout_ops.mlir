@@ -83,6 +83,8 @@ dt.transition @shrink from @src to @rows
 dt.transition @back from @rows to @src memory <staging 0, rollback>
 // CHECK: dt.transition @whole from @rows to @src memory <staging 64, flat by tensor>
 dt.transition @whole from @rows to @src memory <staging 64, flat by tensor>
+// CHECK: dt.transition @pages from @rows to @src memory <staging 64, flat by page 4096>
+dt.transition @pages from @rows to @src memory <staging 64, flat by page 4096>
 // CHECK: dt.transition @slow from @rows to @src memory <staging 33554432, rollback> compression <below 0.25, block 65536>
 dt.transition @slow from @rows to @src memory <staging 33554432, rollback>
     compression <below 2.5e-1, block 65536>

@@ -8,6 +8,7 @@
 #include "FakeDriver.h"
 #include "FakeMachine.h"
 
+#include <algorithm>
 #include <cstring>
 
 using namespace dtrt::test;
@@ -210,7 +211,8 @@ cudaError_t cudaFree(void *data) {
 
 cudaError_t cudaMemGetInfo(size_t *free, size_t *total) {
   return call([&] {
-    *free = size_t(machine().options.freeBytes);
+    const uint64_t most = machine().options.freeBytes;
+    *free = size_t(most - std::min(most, fakeDriverCounts().bytes));
     *total = size_t(16) << 30;
     return cudaSuccess;
   });

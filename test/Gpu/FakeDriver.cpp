@@ -176,6 +176,7 @@ CUresult Driver::create(Handle *made, uint64_t bytes, int gpu) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   ++counts.created;
   counts.mostCreated = std::max(counts.mostCreated, counts.created);
+  counts.bytes += bytes;
   pages[++last] = {gpu, bytes, used, nullptr};
   auto *fresh = static_cast<std::byte *>(
       mmap(nullptr, bytes, PROT_WRITE, MAP_SHARED, file, off_t(used)));
@@ -193,6 +194,7 @@ CUresult Driver::release(Handle handle) {
     return refuse("a page is given back that is not there");
   if (found->second.mapped)
     return refuse("a page is given back while it is mapped");
+  counts.bytes -= found->second.bytes;
   pages.erase(found);
   --counts.created;
   return CUDA_SUCCESS;

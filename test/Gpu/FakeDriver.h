@@ -34,6 +34,7 @@ struct FakeDriverCounts {
   uint64_t created = 0, mostCreated = 0; // pages now, and at most
   uint64_t creates = 0, releases = 0;    // calls
   uint64_t maps = 0;
+  uint64_t bytes = 0; // of the pages now
 };
 FakeDriverCounts fakeDriverCounts();
 

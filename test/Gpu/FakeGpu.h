@@ -26,7 +26,7 @@ struct FakeGpuOptions {
   int gpus = 1;
   int multiprocessors = 8;
   int driver = 13000;                     // cudaDriverGetVersion's
-  uint64_t freeBytes = uint64_t(1) << 30; // cudaMemGetInfo's, of 16 GiB
+  uint64_t freeBytes = uint64_t(1) << 30; // without pages, of 16 GiB
   /// 0: a fresh one, which the faults name.
   uint64_t seed = 0;
   /// Whether kernels and groups may touch memory that no call has allocated:

@@ -51,7 +51,8 @@ Status runRank(const PlanReader &plan, uint32_t device,
   std::unique_ptr<StreamTransport> transport = std::move(*made);
   if (how.digests)
     transport = makeGpuDigestTransport(std::move(transport));
-  auto storage = allocateGpuShards(plan.common(), *program, &fakeDriver());
+  auto storage =
+      allocateGpuShards(plan.common(), *program, nullptr, &fakeDriver());
   DTRT_RETURN_IF_ERROR(storage);
   DTRT_RETURN_IF_ERROR(fillGpuShards(**storage));
   auto run = [&]() -> Status {

@@ -192,6 +192,8 @@ def finish(rng, request, layouts):
     request["memory"] = {"staging": rng.choice(sizes), "mode": mode}
     if mode == "flat" and rng.random() < 0.5:
         request["memory"]["granularity"] = rng.choice(["page", "tensor"])
+        if request["memory"]["granularity"] == "page":
+            request["memory"]["page"] = rng.choice([64, "256", "1KiB"])
         share_storages(rng, request)
     if rng.random() < 0.2:
         request["cluster"]["pxn"] = True

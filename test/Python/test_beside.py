@@ -1,7 +1,9 @@
 """The thread that does one thing after the other beside training."""
 
+import os
 import threading
 
+import pytest
 from dynatrain.beside import Beside
 
 
@@ -50,3 +52,16 @@ def test_what_is_done_is_let_go():
     beside.end()
     thread.join()
     assert seen() is None
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "SCHED_BATCH"), reason="this system has no SCHED_BATCH"
+)
+def test_others_go_first():
+    """The thread alone is scheduled in another way."""
+    beside, told = Beside("test-batch"), []
+    beside.begin(lambda: told.append(os.sched_getscheduler(0)))
+    beside.wait()
+    beside.end()
+    assert told == [os.SCHED_BATCH]
+    assert os.sched_getscheduler(0) == os.SCHED_OTHER

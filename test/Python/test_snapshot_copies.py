@@ -1,13 +1,16 @@
 """Copies of what a process holds, one after the other: what is known of the one
 before is not taken for what is there now."""
 
+import weakref
 from dataclasses import replace
 
 import torch
 from dynatrain.capture import Piece
 from dynatrain.held_parts import HeldParts, regions_of
 from dynatrain.snapshot import Copier
-from processes import dynatrain
+from processes import dynatrain, run_ranks
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Shard
 
 PART = Piece(torch.arange(12.0).view(2, 6), (8, 6), (0, 0), (2, 6))
 BIAS = torch.arange(7.0)
@@ -117,6 +120,36 @@ def test_what_is_as_before_is_not_described_again():
     assert other is not first and other == first
     held["none"].data = torch.ones(2, 3)
     assert len(parts.of(state)[0]) == 3
+
+
+def test_what_was_held_may_go():
+    """A look keeps nothing of it alive."""
+    held = {"w": replace(PART, tensor=torch.randn(2, 6)), "b": torch.ones(7)}
+    parts = HeldParts()
+    parts.of(dynatrain.State(part=Holding(held)))
+    gone = [weakref.ref(one) for one in (held["w"].tensor, held["b"])]
+    held.clear()
+    assert [one() for one in gone] == [None, None]
+    assert parts.of(dynatrain.State(part=Holding(held))) == ([], [])
+
+
+def shard_changes(rank, store):
+    torch.distributed.init_process_group(
+        "gloo", store=store, rank=rank, world_size=1
+    )
+    mesh = init_device_mesh("cpu", (1,))
+    value = DTensor.from_local(torch.randn(4, 3), mesh, [Shard(0)])
+    state, copier = dynatrain.State(part=Holding({"w": value})), Copier()
+    for _ in range(3):
+        value._local_tensor = torch.randn(4, 3)
+        ((_, copied),) = copier.copy(state, []).pieces()
+        assert torch.equal(copied.tensor, value._local_tensor)
+
+
+def test_a_shard_that_is_another(tmp_path):
+    """A DTensor may be the same object and have another shard, as FSDP2
+    sets it."""
+    run_ranks(1, shard_changes, tmp_path)
 
 
 def test_others_are_to_travel():

@@ -80,12 +80,30 @@ def machine(tmp_path_factory):
         assert (plans / f"{name}.dtplan").exists()
         # Too large for a CPU that plays a GPU.
         shutil.copy(plans / "small-waves.dtplan", plans / f"{name}.dtplan")
+    assert (plans / "gpt3-1.3b-flat.dtplan").exists()
+    small = json.loads(
+        (root / "bench" / "gpu" / "small-waves.json").read_text()
+    )
+    # Pages of the stand-in.
+    small["memory"] = {"mode": "flat", "staging": "64KiB", "page": "4KiB"}
+    (root / "bench" / "gpu" / "flat.json").write_text(json.dumps(small))
+    subprocess.run(
+        [BUILD / "bin" / "dt-opt", root / "bench" / "gpu" / "flat.json"]
+        + ["-o", plans / "gpt3-1.3b-flat.dtplan"],
+        check=True,
+    )
     fake, ours, real = root / "path", root / "build-gpu" / "bin", BUILD / "bin"
     # Two lines: to one query a head and a GPU, to another two GPUs.
     script(fake / "nvidia-smi", 'echo "name, driver"; echo "none, made up"')
     script(
         ours / "gpu-bw",
         f'exec {real}/fake-gpu-bw --bytes=65536 --repeat=1 "$@"',
+    )
+    driver = BUILD / "test" / "Gpu" / "driver"
+    script(
+        ours / "gpu-flat",
+        f"LD_LIBRARY_PATH={driver} exec {real}/fake-gpu-flat"
+        ' --room=128KiB --repeat=1 "$@"',
     )
     script(ours / "nccl-wave", f"exec {real}/fake-nccl-wave --waves=20")
     killed = root / "killed.py"
@@ -185,6 +203,16 @@ def test_plans(machine):
     assert [row["devices"] for row in rows] == [2, 2]
     assert all(row["bytes"] > 0 for row in rows)
     assert "| qwen3-30b-slice |" in table
+
+
+def test_flat(machine):
+    [row], table = run(machine, "flat")
+    assert row["bytes_checked"] > 0
+    assert 0 < row["state_bytes"] <= row["pages_bytes"]
+    assert row["pages_bytes"] + row["staging_bytes"] <= row["limit_bytes"]
+    # By the stand-in's own count, which has no staging in it.
+    assert row["taken_bytes"] == row["pages_bytes"]
+    assert "| gpt3-1.3b-flat |" in table
 
 
 def test_processes(machine):

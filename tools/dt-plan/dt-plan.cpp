@@ -38,6 +38,7 @@ struct Options {
   bool json = false;
   bool deliveries = false;
   bool losses = false;
+  bool nccl = false;
   DiffLength diffLength = DiffLength::Screen;
   SimulationRequest simulation;
   OutputFormat format() const {
@@ -80,15 +81,18 @@ int list(const Options &options) {
 
 int inspect(const Options &options) {
   if (isFolder(options.plan)) {
-    if (options.rank)
-      return fail("inspect has no --rank for a folder of plans");
+    if (options.rank || options.nccl)
+      return fail(std::string("inspect has no ") +
+                  (options.rank ? "--rank" : "--nccl") +
+                  " for a folder of plans");
     return finish(
         writeSetInspection(options.plan, options.format(), std::cout));
   }
   return withPlan(options.plan, [&](const PlanReader &plan) {
     bool tells = options.losses || !options.json;
     return writeInspection(plan, options.rank, options.format(), std::cout,
-                           tells ? TellLosses::Yes : TellLosses::No);
+                           tells ? TellLosses::Yes : TellLosses::No,
+                           options.nccl ? TellNccl::Yes : TellNccl::No);
   });
 }
 
@@ -244,6 +248,9 @@ int main(int argc, char **argv) {
   addRank(inspectCommand, options, "add the numbers of this device");
   inspectCommand->add_flag("--losses", options.losses,
                            "add what a failure would lose to the JSON too");
+  inspectCommand->add_flag("--nccl", options.nccl,
+                           "add what the device that holds most over NCCL has, "
+                           "NCCL's buffers among it; with --rank it is there");
   auto *dumpCommand =
       addCommand(app, options, "dump", "print every delivery, or one program");
   dumpCommand->add_flag("--deliveries", options.deliveries,

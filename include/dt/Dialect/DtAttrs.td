@@ -298,17 +298,21 @@ def DT_MemoryAttr : DT_Attr<"Memory", "memory"> {
   let description = [{
     `rollback` keeps the source until commit; `flat` releases it while the
     destination is filled, by pages, or storage by storage when it is followed
-    by `by tensor`. Without `device` only the staging is limited.
+    by `by tensor`. Pages have at least the bytes behind `by page`, where that
+    is said. Without `device` only the staging is limited.
 
     **Constraints:**
     - limits are not negative, and at most 2^60 bytes;
-    - only `flat` is `by tensor`.
+    - only `flat` is `by tensor` or `by page`;
+    - a page has a power of two of bytes, from 64 to 1,073,741,824.
 
-    Example: `#dt.memory<staging 1073741824, device 85899345920, rollback>`
+    Examples: `#dt.memory<staging 1073741824, device 85899345920, rollback>`,
+    `#dt.memory<staging 1073741824, flat by page 2097152>`
   }];
   let parameters = (ins "int64_t":$stagingBytes, "int64_t":$deviceBytes,
                         "::dtrt::MemoryMode":$mode,
-                        "::dtrt::Granularity":$granularity);
+                        "::dtrt::Granularity":$granularity,
+                        "int64_t":$pageBytes);
   let genVerifyDecl = 1;
 }
 

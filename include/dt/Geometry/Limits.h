@@ -38,6 +38,14 @@ constexpr int64_t kMaxTensors = int64_t(1) << 18;
 /// Bytes that a tensor, all of its states together, may have, and that all
 /// devices of one side may hold: sums of a few still fit 63 bits.
 constexpr int64_t kMaxBytes = int64_t(1) << 60;
+/// Bytes of a page that a request asks for.
+constexpr int64_t kMinPageBytes = 64;
+constexpr int64_t kMaxPageBytes = int64_t(1) << 30;
+/// Whether it may: a power of two within these.
+constexpr bool isPage(int64_t bytes) {
+  return bytes >= kMinPageBytes && bytes <= kMaxPageBytes &&
+         (bytes & (bytes - 1)) == 0;
+}
 
 /// Axes of a mesh.
 constexpr size_t kMaxAxes = 64;

@@ -114,6 +114,7 @@ struct MemoryDecl {
   MemoryMode mode = MemoryMode::Rollback;
   /// Flat: whether storages come and go whole, or by pages.
   Granularity granularity = Granularity::Page;
+  int64_t pageBytes = 0; // at least; 0: as small as the limit lets them be
 };
 
 struct Request {

@@ -172,6 +172,34 @@ TEST(Report, InspectionAsText) {
     EXPECT_NE(text.find(line), std::string::npos) << line << "in\n" << text;
 }
 
+TEST(Report, TheDeviceThatHoldsMostOverNccl) {
+  PlanReader plan = twoNodePlan().reader();
+  auto rankOf = [&](uint32_t device) {
+    return nlohmann::json::parse(written([&](std::ostream &out) {
+      return writeInspection(plan, device, OutputFormat::Json, out);
+    }))["rank"];
+  };
+  nlohmann::json most;
+  for (uint32_t device : plan.devices())
+    if (auto rank = rankOf(device);
+        most.is_null() || rank["gpu_peak_bytes"] > most["gpu_peak_bytes"])
+      most = rank;
+  auto told = [&](OutputFormat format) {
+    return written([&](std::ostream &out) {
+      return writeInspection(plan, std::nullopt, format, out, TellLosses::Yes,
+                             TellNccl::Yes);
+    });
+  };
+  EXPECT_EQ(
+      nlohmann::json::parse(told(OutputFormat::Json))["memory"]["over_nccl"],
+      (nlohmann::json{{"device_peak", most["gpu_peak_bytes"]},
+                      {"device", most["device"]},
+                      {"peak_parts", most["peak_parts"]},
+                      {"gpu_parts", most["gpu_parts"]}}));
+  EXPECT_NE(told(OutputFormat::Text).find("\ndevice peak over NCCL "),
+            std::string::npos);
+}
+
 TEST(Report, InspectionOfOneDevice) {
   PlanReader nodes = twoNodePlan().reader();
   auto first = nlohmann::json::parse(written([&](std::ostream &out) {

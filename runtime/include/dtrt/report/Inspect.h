@@ -15,10 +15,15 @@ namespace dtrt {
 /// of a live job may have neither memory nor time for.
 enum class TellLosses { Yes, No };
 
+/// Whether to tell what a device holds at most over NCCL, where no device is
+/// asked for: all programs are read for it, too.
+enum class TellNccl { Yes, No };
+
 /// The plan's numbers; with a device also that device's.
 Status writeInspection(const PlanReader &plan, std::optional<uint32_t> device,
                        OutputFormat format, std::ostream &out,
-                       TellLosses losses = TellLosses::Yes);
+                       TellLosses losses = TellLosses::Yes,
+                       TellNccl nccl = TellNccl::No);
 
 } // namespace dtrt
 
