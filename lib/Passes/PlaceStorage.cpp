@@ -118,6 +118,7 @@ struct Event {
   const Shard *shard = nullptr;
   Interval elements;
   int64_t member = 0, count = 1;
+  int64_t rows = 1; // of such members, along the leading dim before the last
 
   /// What one op of a window names.
   auto key() const { return std::make_tuple(creates, flow, states, number); }
@@ -581,11 +582,42 @@ std::vector<Event> joinStates(const DeviceRuns &own,
   return events;
 }
 
+/// Whether `next` is the same of the members in the next row.
+bool isNextRow(const Event &event, const Event &next) {
+  const Shard &shard = *event.shard;
+  if (shard.numLeading < 2 || event.window != next.window ||
+      event.key() != next.key() || event.elements != next.elements ||
+      event.count != next.count)
+    return false;
+  Box one(shard.numLeading), other(shard.numLeading);
+  memberAt(shard, event.member, one);
+  memberAt(shard, next.member, other);
+  unsigned row = shard.numLeading - 2;
+  one[row] = {one[row].lo + event.rows, one[row].hi + event.rows};
+  return one == other && llvm::any_of(shard.dims[row], [&](Interval interval) {
+           return interval.contains({one[row].lo - 1, one[row].hi});
+         });
+}
+
+/// The same of several rows becomes one event: layers, where members are the
+/// experts of all of them.
+void joinRows(std::vector<Event> &events) {
+  size_t kept = 0;
+  for (const Event &event : events)
+    if (kept > 0 && isNextRow(events[kept - 1], event))
+      ++events[kept - 1].rows;
+    else
+      events[kept++] = event;
+  events.resize(kept);
+}
+
 std::vector<Event> eventsOf(const DeviceRuns &own,
                             ArrayRef<uint32_t> windowOf) {
   std::vector<Part> parts = joinRuns(own, windowOf);
   joinMembers(own, parts);
-  return joinStates(own, parts);
+  std::vector<Event> events = joinStates(own, parts);
+  joinRows(events);
+  return events;
 }
 
 /// An event, and its device.
@@ -651,6 +683,8 @@ void writeOp(const TransitionInfo &info, ArrayRef<DeviceEvent> events,
     memberAt(*event->shard, event->member, box);
     if (leading > 0)
       box[leading - 1].hi += event->count - 1;
+    if (leading > 1)
+      box[leading - 2].hi += event->rows - 1;
     box[leading] = event->elements;
     appendRow(rows, device, device, box);
   }

@@ -18,7 +18,8 @@
 //   5. Where there are few messages, all their waves are tried.
 //   6. Over unequal links messages are put beside later ones (LaterWaves.h).
 //   7. Of those that are equally fast the one of the fewest waves is kept, and
-//      of these the first.
+//      of these the first. Where messages stand for many like them, the one of
+//      the fewest pieces is, of those within 0.2 %.
 //
 // test/Problems/waves-unequal.json, where port 0 sends 5 MB:
 //
@@ -51,6 +52,9 @@ namespace {
 
 /// A schedule this close to what its busiest port carries is not improved.
 constexpr double kGoodEnough = 1.005;
+
+/// Where messages stand for many like them, fewer pieces are worth so much.
+constexpr double kAboutSame = 0.002;
 
 /// Chunk sizes, and which candidate they are.
 using Candidate = std::pair<ChunkBytes, size_t>;
@@ -176,6 +180,9 @@ std::optional<double> Trials::take(Trial trial, size_t candidate) {
 void Trials::take(TimedSchedule schedule, size_t candidate) {
   auto &[moves, messages, seconds] = schedule;
   auto isBetter = [&, seconds = seconds, &moves = moves] {
+    if (options.repeats &&
+        std::abs(seconds - best.seconds) < kAboutSame * best.seconds)
+      return moves.size() < best.moves.size();
     if (std::abs(seconds - best.seconds) > kSameSeconds * best.seconds)
       return seconds < best.seconds;
     return moves.back().wave < best.moves.back().wave;

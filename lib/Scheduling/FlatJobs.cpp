@@ -403,10 +403,28 @@ void FlatJobs::addJobs(Cohort &cohort) {
   effects.take(ofTensor * own.count() / int64_t(own.effects.size()));
 }
 
-/// Tensors [first, last) of a cohort; those whose last index counts up share a
-/// box.
+/// Joins boxes from `begin` on, row-major, where they follow one another in a
+/// leading dim and differ in no other: tensors of several layers are one box.
+static void joinLeading(std::vector<Box> &boxes, size_t begin, unsigned dim) {
+  auto isNext = [dim](const Box &box, const Box &next) {
+    for (unsigned d = 0; d < box.rank(); ++d)
+      if (d == dim ? box[d].hi != next[d].lo : box[d] != next[d])
+        return false;
+    return true;
+  };
+  size_t kept = begin;
+  for (size_t i = begin; i < boxes.size(); ++i)
+    if (kept > begin && isNext(boxes[kept - 1], boxes[i]))
+      boxes[kept - 1][dim].hi = boxes[i][dim].hi;
+    else
+      boxes[kept++] = boxes[i];
+  boxes.resize(kept);
+}
+
+/// Tensors [first, last) of a cohort; those whose indices count up share a box.
 void FlatJobs::addMembers(const Cohort &cohort, int64_t first, int64_t last,
                           const Box &inner, std::vector<Box> &out) const {
+  const size_t begin = out.size();
   for (int64_t end = first; first < last; first = end) {
     std::vector<int64_t> index = cohort.indexOf(cohort.members[first]);
     for (end = first + 1; end < last; ++end)
@@ -422,6 +440,8 @@ void FlatJobs::addMembers(const Cohort &cohort, int64_t first, int64_t last,
       box[index.size() + d] = inner[d];
     out.push_back(box);
   }
+  for (size_t dim = cohort.leading.size(); dim-- > 1;)
+    joinLeading(out, begin, unsigned(dim - 1));
 }
 
 void FlatJobs::boxesOf(uint32_t number, uint32_t shape, int64_t first,

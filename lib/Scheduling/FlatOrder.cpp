@@ -8,6 +8,7 @@
 #include "dt/Geometry/Painted.h"
 
 #include <algorithm>
+#include <numeric>
 
 using namespace dt;
 
@@ -38,6 +39,7 @@ FlatOrder::FlatOrder(const FlatInput &input, int64_t jobBytes)
       addTogether(storages, together);
     else
       addAlone(together.front());
+  countOpen();
 }
 
 /// Adds the job to the order, with what it copies.
@@ -111,6 +113,33 @@ uint32_t FlatOrder::extend(const Device &device, Place place,
   return limit;
 }
 
+/// Counts, for every place in the order, the tensors that have been begun there
+/// and not ended.
+void FlatOrder::countOpen() {
+  std::vector<int32_t> change(sequence.size() + 1, 0);
+  for (uint32_t i = 0; i < sequence.size(); ++i) {
+    const std::vector<JobEffects> &blocks =
+        jobs->byCohort()[sequence[i].cohort].effects;
+    int64_t block = sequence[i].number % int64_t(blocks.size());
+    change[i + 1] += block == 0;
+    change[i + 1] -= block + 1 == int64_t(blocks.size());
+  }
+  open.assign(change.size(), 0);
+  std::partial_sum(change.begin(), change.end(), open.begin());
+}
+
+/// A place up to an eighth before `last` at which at most half as many tensors
+/// are in two phases as there: pieces are fewer, and phases not many more.
+uint32_t FlatOrder::endOfTensors(uint32_t first, uint32_t last) const {
+  constexpr uint32_t kShare = 8;
+  auto begin = open.begin() + last - (last - first) / kShare;
+  auto end = open.begin() + last + 1;
+  auto least = std::min_element(std::make_reverse_iterator(end),
+                                std::make_reverse_iterator(begin));
+  return 2 * *least > open[last] ? last
+                                 : uint32_t(least.base() - 1 - open.begin());
+}
+
 /// The jobs of a phase, those of a cohort together and in order.
 std::map<uint32_t, std::vector<uint32_t>>
 FlatOrder::jobsByCohort(const FlatPhase &phase) const {
@@ -151,8 +180,14 @@ FlatOrder::copiesOf(const FlatPhase &phase) const {
     auto first =
         std::lower_bound(all.begin(), all.end(), phase.firstJob, isBefore);
     auto last = std::lower_bound(first, all.end(), phase.lastJob, isBefore);
-    if (first != last)
-      out[number].assign(first, last);
+    if (first == last)
+      continue;
+    std::vector<FlatCopy> &own = out[number];
+    own.assign(first, last);
+    std::stable_sort(own.begin(), own.end(),
+                     [&](const FlatCopy &a, const FlatCopy &b) {
+                       return sequence[a.job].cohort < sequence[b.job].cohort;
+                     });
   }
   return out;
 }
@@ -169,8 +204,13 @@ void FlatOrder::forEachCopy(
       if (!shape.local || known == parts.end())
         continue; // nothing of it is in these jobs
       const std::vector<uint32_t> &starts = known->second;
-      auto partOf = [&](uint32_t job) {
-        return size_t(std::upper_bound(starts.begin(), starts.end(), job) -
+      auto isBefore = [&](uint32_t a, uint32_t b) {
+        uint32_t ofA = sequence[a].cohort, ofB = sequence[b].cohort;
+        return ofA != ofB ? ofA < ofB : a < b;
+      };
+      auto partOf = [&](uint32_t job) { // the first begins with the phase
+        return size_t(std::upper_bound(starts.begin() + 1, starts.end(), job,
+                                       isBefore) -
                       starts.begin()) -
                1;
       };
@@ -200,7 +240,7 @@ std::vector<FlatPhase> FlatOrder::phases(int64_t roomBytes) const {
     for (const auto &[number, device] : devices)
       last = extend(device, places[number], last);
     // One job always fits where neededBytes() do.
-    last = std::max(last, first + 1);
+    last = endOfTensors(first, std::max(last, first + 1));
     for (const auto &[number, device] : devices) {
       Place &place = places[number];
       for (; place.next < device.effects.size() &&

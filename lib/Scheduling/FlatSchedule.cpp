@@ -8,9 +8,9 @@
 //   3. Neighbouring jobs make a phase while every device has room for all that
 //      it brings.
 //   4. What moves in a phase may do so in any order: it is scheduled by itself.
-//   5. What a device copies in a phase goes beside its messages, as evenly as
-//      they leave its copy lane time, job by job. Devices without messages copy
-//      in a wave before them.
+//   5. What a device copies in a phase goes beside its messages, cohort by
+//      cohort, beside as few of them as leave its copy lane time. Devices
+//      without messages copy in a wave before them.
 //
 // Where nothing is copied, and all that devices give and take may be there at
 // once, there is no order to find: all is one phase, slots have the rest of the
@@ -53,6 +53,9 @@ constexpr int64_t kOfSearch = 4;
 
 /// Of so many phases, the first packs and the last unpacks are few.
 constexpr size_t kManyPhases = 16;
+
+/// What copies take of the time that a group leaves them: it is predicted.
+constexpr double kMostOfFree = 0.8;
 
 class FlatScheduler {
 public:
@@ -117,6 +120,7 @@ private:
                                            std::vector<ScheduledMove> &out);
   std::optional<std::string> addPhase(const FlatOrder &order, FlatPhase phase,
                                       int64_t effort);
+  std::vector<FlatPhase> findPhases(const FlatOrder &order);
   std::optional<std::string> addPhases();
 
   const WaveProblem &problem;
@@ -127,6 +131,7 @@ private:
   int64_t onBothSides = 0; // above the larger side, where nothing has gone
   std::vector<std::vector<ScheduledMove>> movesOf; // by phase
   int64_t numMoves = 0;                            // of all of them
+  int64_t slotBytes = 0;                           // for slots of a phase
   ChunkBytes lastBest;                             // of the phase before
   int32_t wave = 0;                                // the next one
   bool repeats = false;                            // there are many phases
@@ -263,8 +268,9 @@ FlatScheduler::groupsOf(const std::vector<ScheduledMove> &moves) const {
   return out;
 }
 
-/// The first job of what goes beside each group: jobs in their order, groups
-/// with as much of them as their messages leave the copy lane time for.
+/// The first job of what goes beside each group: cohort by cohort, groups with
+/// most of what their messages leave the copy lane time for, until all is done.
+/// Few groups have few pieces.
 std::vector<uint32_t>
 FlatScheduler::partsOf(const FlatPhase &phase,
                        const std::vector<FlatCopy> &copies,
@@ -273,19 +279,23 @@ FlatScheduler::partsOf(const FlatPhase &phase,
   for (const Group &group : groups)
     free.push_back(std::max(0.0, group.seconds -
                                      problem.cluster.packSeconds(group.bytes)));
+  int64_t bytes = 0;
+  for (const FlatCopy &copy : copies)
+    bytes += copy.bytes;
   double allFree = std::accumulate(free.begin(), free.end(), 0.0);
+  double needed = problem.cluster.packSeconds(bytes) / kMostOfFree;
   if (allFree == 0) {
     free.assign(free.size(), 1);
-    allFree = double(free.size());
+    needed = double(free.size());
+  } else {
+    needed = std::min(allFree, needed);
   }
-  double all = 0, copied = 0, reached = free.front() / allFree;
-  for (const FlatCopy &copy : copies)
-    all += double(copy.bytes);
+  double copied = 0, reached = free.front() / needed;
   std::vector<uint32_t> starts = {phase.firstJob};
   for (const FlatCopy &copy : copies) {
-    double middle = (copied + double(copy.bytes) / 2) / all;
+    double middle = (copied + double(copy.bytes) / 2) / double(bytes);
     for (; middle > reached && starts.size() < groups.size();
-         reached += free[starts.size() - 1] / allFree)
+         reached += free[starts.size() - 1] / needed)
       starts.push_back(copy.job);
     copied += double(copy.bytes);
   }
@@ -364,7 +374,7 @@ std::optional<std::string>
 FlatScheduler::scheduleMoves(std::vector<Move> moves, int64_t effort,
                              std::vector<ScheduledMove> &out) {
   WaveProblem phase = phaseOf(std::move(moves), storage.limitBytes);
-  phase.stagingBytes = std::min(problem.stagingBytes, phase.stagingBytes);
+  phase.stagingBytes = std::min(problem.stagingBytes, slotBytes);
   std::vector<ChunkBytes> candidates = candidateChunks(phase);
   if (candidates.empty())
     return refuseLimit();
@@ -423,21 +433,43 @@ std::optional<std::string> FlatScheduler::run() {
   return scheduleBest(all, own, schedule);
 }
 
+/// Few phases may be as few with half of the room: then three quarters of the
+/// limit are for slots, and messages are larger.
+std::vector<FlatPhase> FlatScheduler::findPhases(const FlatOrder &order) {
+  constexpr size_t kFewPhases = 8;
+  int64_t limit = storage.limitBytes, quarter = limit / 4;
+  slotBytes = slots(limit);
+  std::vector<FlatPhase> phases = order.phases(room(limit));
+  if (isWhole() || phases.size() > kFewPhases || order.neededBytes() > quarter)
+    return phases;
+  std::vector<FlatPhase> others = order.phases(quarter);
+  if (others.size() > phases.size())
+    return phases;
+  slotBytes = limit - quarter;
+  return others;
+}
+
 std::optional<std::string> FlatScheduler::addPhases() {
   int64_t limit = storage.limitBytes;
   std::optional<FlatOrder> order = orderFor(limit, mostEffects());
   if (!order)
     return refuseLimit();
-  std::vector<FlatPhase> phases = order->phases(room(limit));
-  // Phases are much alike: all sizes are tried in the first, and in a few
-  // others those like the last that was best.
-  constexpr size_t kSearched = 32, kLeastTries = 4;
+  std::vector<FlatPhase> phases = findPhases(*order);
+  // Phases are much alike: all sizes are tried in the first, as far as a
+  // quarter of the effort goes, and in a few others those like the last that
+  // was best.
+  constexpr size_t kSearched = 16, kLeastTries = 4;
+  constexpr int64_t kOfFirst = 4;
+  constexpr int64_t kLeastEffort = 4000; // pieces: soon scheduled
   repeats = phases.size() >= kManyPhases;
   size_t stride = std::max<size_t>(1, phases.size() / kSearched), number = 0;
   auto effortOf = [&](const FlatPhase &phase) {
     if (number == 0)
-      return options.effort;
-    return number % stride ? 0 : int64_t(kLeastTries * phase.moves.size());
+      return options.effort / kOfFirst;
+    return number % stride
+               ? 0
+               : std::max(kLeastEffort,
+                          int64_t(kLeastTries * phase.moves.size()));
   };
   for (FlatPhase &phase : phases) {
     int64_t effort = effortOf(phase);

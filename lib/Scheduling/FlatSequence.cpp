@@ -1,10 +1,12 @@
 //===- FlatSequence.cpp - Jobs of all cohorts, one after another ----------===//
 //
-// Cohort k with n jobs has its job j due at (j + phase of k) / n of the whole;
-// phases are spread evenly, so that cohorts do not step at once. Of the jobs
-// that are due next, the one goes first that brings the devices it touches
-// nearest to their lines: what a device creates, what it frees and what goes
-// through each of its ports grow in proportion to the bytes that have been
+// Each cohort is a *series*; of many, those that load the same devices in the
+// same proportions follow one another in one series, so that few tensors are
+// begun at a time. Series k with n jobs has its job j due at (j + phase of k) /
+// n of the whole; phases are spread evenly, so that series do not step at once.
+// Of the jobs that are due next, the one goes first that brings the devices it
+// touches nearest to their lines: what a device creates, what it frees and what
+// goes through each of its ports grow in proportion to the bytes that have been
 // created and freed altogether. So any stretch of the order loads ports like
 // the whole does.
 //
@@ -27,6 +29,11 @@ namespace {
 /// and no more than have so many effects together, but some.
 constexpr size_t kMostChoices = 1024, kChoices = 48, kEffects = 8192;
 
+/// With more cohorts, as with ZeRO, phases have parts of many tensors: then
+/// series have several cohorts, and what has been begun counts as less.
+constexpr size_t kManyCohorts = 256;
+constexpr double kLessOfBegun = 0.5;
+
 class Sequencer {
 public:
   explicit Sequencer(const std::vector<CohortJobs> &cohorts)
@@ -44,14 +51,22 @@ private:
     std::vector<Effect> effects;
     double bytes = 0; // created and freed
   };
-  /// The next job of a cohort.
+  /// The next job of a series.
   struct Due {
     double at = 0;
-    uint32_t cohort = 0;
+    uint32_t series = 0;
     FlatJob job;
     friend bool operator<(const Due &a, const Due &b) { // for the queue
-      return a.at != b.at ? a.at > b.at : a.cohort > b.cohort;
+      return a.at != b.at ? a.at > b.at : a.series > b.series;
     }
+  };
+  /// Cohorts that are done one after the other.
+  struct Series {
+    std::vector<uint32_t> cohorts;
+    int64_t jobs = 0;   // of all of them
+    int64_t before = 0; // that have been taken
+    size_t cohort = 0;  // place of the one that has the next job,
+    int64_t number = 0; // and which of its jobs that is
   };
 
   /// A job that is due. With it the squares of how far devices are from their
@@ -71,8 +86,11 @@ private:
     Bytes change;
   };
 
+  bool areMany() const { return cohorts.size() > kManyCohorts; }
   void index();
-  Due dueOf(uint32_t cohort, int64_t number) const;
+  std::vector<int64_t> directionOf(const std::vector<Block> &blocks) const;
+  void formSeries();
+  Due next(uint32_t number);
   void fill(std::priority_queue<Due> &queue);
   size_t best();
   void add(const Due &due);
@@ -81,7 +99,8 @@ private:
 
   const std::vector<CohortJobs> &cohorts;
   std::vector<std::vector<Block>> blocks; // by cohort
-  std::vector<Bytes> total, sofar;        // by device
+  std::vector<Series> series;
+  std::vector<Bytes> total, sofar; // by device
   std::vector<Choice> choices;
   /// The parts of what choices cost; of itself infinite where a place is free.
   std::vector<double> ofNow, ofAll, ofItself;
@@ -117,21 +136,65 @@ void Sequencer::index() {
   allBytes = std::max(allBytes, 1.0); // all storages may be shared
 }
 
-Sequencer::Due Sequencer::dueOf(uint32_t cohort, int64_t number) const {
+/// What blocks do to each device, in parts of all that they do: where that is
+/// about the same, cohorts bring devices from their lines alike.
+std::vector<int64_t>
+Sequencer::directionOf(const std::vector<Block> &blocks) const {
+  constexpr double kParts = 4; // of what a device has on average
+  std::map<uint32_t, Bytes> byDevice;
+  double all = 0;
+  for (const Block &block : blocks)
+    for (const Effect &effect : block.effects)
+      for (size_t i = 0; i < effect.bytes.size(); ++i) {
+        byDevice[effect.device][i] += effect.bytes[i];
+        all += effect.bytes[i];
+      }
+  std::vector<int64_t> out;
+  for (const auto &[device, bytes] : byDevice) {
+    out.push_back(device);
+    for (double part : bytes)
+      out.push_back(std::llround(part / std::max(all, 1.0) * kParts *
+                                 double(byDevice.size())));
+  }
+  return out;
+}
+
+void Sequencer::formSeries() {
+  std::map<std::vector<int64_t>, uint32_t> byDirection;
+  for (uint32_t cohort = 0; cohort < cohorts.size(); ++cohort) {
+    auto [it, isNew] = byDirection.try_emplace(
+        areMany() ? directionOf(blocks[cohort]) : std::vector<int64_t>{cohort},
+        series.size());
+    if (isNew)
+      series.emplace_back();
+    series[it->second].cohorts.push_back(cohort);
+    series[it->second].jobs += cohorts[cohort].count();
+  }
+}
+
+/// Takes the next job of a series, which has one.
+Sequencer::Due Sequencer::next(uint32_t number) {
   constexpr double kGolden = 0.6180339887498949;
+  Series &own = series[number];
+  uint32_t cohort = own.cohorts[own.cohort];
   const CohortJobs &jobs = cohorts[cohort];
-  double phase = double(cohort + 1) * kGolden;
+  double phase = double(number + 1) * kGolden;
   phase -= std::floor(phase);
   Due due;
-  due.at = (double(number) + phase) / double(jobs.count());
-  due.cohort = cohort;
+  due.at = (double(own.before) + phase) / double(own.jobs);
+  due.series = number;
   due.job.cohort = cohort;
-  due.job.number = number;
+  due.job.number = own.number;
   auto numBlocks = int64_t(jobs.effects.size());
-  due.job.block = number % numBlocks;
-  due.job.firstMember = number / numBlocks * jobs.together;
+  due.job.block = own.number % numBlocks;
+  due.job.firstMember = own.number / numBlocks * jobs.together;
   due.job.numMembers =
       std::min(jobs.together, jobs.members - due.job.firstMember);
+  ++own.before;
+  if (++own.number == jobs.count()) {
+    ++own.cohort;
+    own.number = 0;
+  }
   return due;
 }
 
@@ -144,7 +207,7 @@ void Sequencer::add(const Due &due) {
   }
   size_t at = free.back();
   free.pop_back();
-  const Block &block = blocks[due.cohort][size_t(due.job.block)];
+  const Block &block = blocks[due.job.cohort][size_t(due.job.block)];
   auto members = double(due.job.numMembers);
   double step = block.bytes * members / allBytes;
   double now = 0, whole = 0, itself = 0;
@@ -163,7 +226,8 @@ void Sequencer::add(const Due &due) {
   }
   ofNow[at] = now;
   ofAll[at] = whole;
-  ofItself[at] = itself;
+  bool isBegun = due.job.block > 0;
+  ofItself[at] = areMany() && isBegun ? (1 - kLessOfBegun) * itself : itself;
   numChanges += block.effects.size();
 }
 
@@ -212,7 +276,7 @@ size_t Sequencer::best() {
 }
 
 void Sequencer::apply(const Due &due) {
-  const Block &block = blocks[due.cohort][size_t(due.job.block)];
+  const Block &block = blocks[due.job.cohort][size_t(due.job.block)];
   auto members = double(due.job.numMembers);
   for (const Effect &effect : block.effects) {
     Bytes done = effect.bytes;
@@ -230,17 +294,17 @@ void Sequencer::apply(const Due &due) {
 
 std::vector<FlatJob> Sequencer::run() {
   index();
+  formSeries();
   std::priority_queue<Due> queue;
-  std::vector<int64_t> next(cohorts.size(), 1);
-  for (uint32_t cohort = 0; cohort < cohorts.size(); ++cohort)
-    queue.push(dueOf(cohort, 0));
+  for (uint32_t i = 0; i < series.size(); ++i)
+    queue.push(next(i));
   std::vector<FlatJob> out;
   for (fill(queue); free.size() < choices.size(); fill(queue)) {
     Due chosen = take(best());
     apply(chosen);
     out.push_back(chosen.job);
-    if (next[chosen.cohort] < cohorts[chosen.cohort].count())
-      queue.push(dueOf(chosen.cohort, next[chosen.cohort]++));
+    if (series[chosen.series].before < series[chosen.series].jobs)
+      queue.push(next(chosen.series));
   }
   return out;
 }

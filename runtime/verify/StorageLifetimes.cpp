@@ -52,7 +52,11 @@ StorageLifetimes::Events::Run StorageLifetimes::Events::of(size_t at) const {
 }
 
 StorageLifetimes::Events::Run
-StorageLifetimes::Events::find(const std::vector<int64_t> &member) const {
+StorageLifetimes::Events::find(const std::vector<int64_t> &member,
+                               size_t &next) const {
+  if (next < numMembers() &&
+      std::equal(member.begin(), member.end(), members.data() + next * rank))
+    return of(next++);
   size_t lo = 0, hi = numMembers();
   while (lo < hi) {
     size_t middle = lo + (hi - lo) / 2;
@@ -66,6 +70,7 @@ StorageLifetimes::Events::find(const std::vector<int64_t> &member) const {
   if (lo == numMembers() ||
       !std::equal(member.begin(), member.end(), members.data() + lo * rank))
     return {nullptr, nullptr};
+  next = lo + 1;
   return of(lo);
 }
 
@@ -158,8 +163,9 @@ void StorageLifetimes::forEachEvent(const Segment &box, Fn fn) const {
     auto list = events.find({box.side, box.shard, state});
     if (list == events.end())
       continue;
+    size_t next = 0;
     if (forEachMember(box, family.numLeading(), [&](const auto &member) {
-          return !steps.take() || visit(list->second.find(member));
+          return !steps.take() || visit(list->second.find(member, next));
         }))
       return;
   }

@@ -42,8 +42,9 @@ private:
     size_t numMembers() const { return ends.size(); }
     std::vector<int64_t> member(size_t at) const;
     Run of(size_t at) const;
-    /// None where the member has none.
-    Run find(const std::vector<int64_t> &member) const;
+    /// None where the member has none. `next`: where it may be, and then the
+    /// place behind it: members are mostly looked for in order.
+    Run find(const std::vector<int64_t> &member, size_t &next) const;
     void add(const std::vector<int64_t> &member, const Event &event);
     /// All have been added; `find` may be asked.
     void sort();

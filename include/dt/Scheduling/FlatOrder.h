@@ -86,11 +86,11 @@ public:
   /// `neededBytes`, more than the larger of its source and destination.
   std::vector<FlatPhase> phases(int64_t roomBytes) const;
 
-  /// What devices copy in a phase, by job.
+  /// What devices copy in a phase, cohort by cohort, and by job.
   std::map<int64_t, std::vector<FlatCopy>>
   copiesOf(const FlatPhase &phase) const;
-  /// Copies of a phase, cut into parts: the first job of each, by device, the
-  /// first of all being the phase's.
+  /// Copies of a phase, in that order, cut into parts: the first job of each,
+  /// by device. The first part begins with the phase, whatever job is named.
   using Parts = std::map<int64_t, std::vector<uint32_t>>;
   /// Calls fn(copy, part) for all of them.
   void
@@ -119,6 +119,8 @@ private:
   void addAlone(const FlatJob &job);
   void addTogether(const FlatStorages &storages,
                    const std::vector<FlatJob> &together);
+  void countOpen();
+  uint32_t endOfTensors(uint32_t first, uint32_t last) const;
   uint32_t extend(const Device &device, Place place, uint32_t limit) const;
   std::map<uint32_t, std::vector<uint32_t>>
   jobsByCohort(const FlatPhase &phase) const;
@@ -131,6 +133,7 @@ private:
     int64_t number = 0;
   };
   std::vector<Job> sequence;
+  std::vector<int32_t> open; // before each job, and at the end: tensors
   std::map<int64_t, Device> devices;
 };
 

@@ -93,6 +93,23 @@ RandomTransition rowsToColumns(int64_t firstDestination) {
   return out;
 }
 
+/// Two devices swap `count` tensors of 16 rows of 16 bytes: each gives every
+/// other one.
+RandomTransition swapOfMany(int64_t count) {
+  RandomTransition out;
+  std::vector<int64_t> shape = {16, 4};
+  for (int64_t i = 0; i < count; ++i) {
+    out.sources.push_back(gridHoldings(shape, 1, 1, 1, i % 2));
+    out.destinations.push_back(gridHoldings(shape, 1, 1, 1, 1 - i % 2));
+    Flow flow;
+    flow.bytesPerElement = 4;
+    flow.source = overlay(out.sources.back(), shape);
+    flow.destination = overlay(out.destinations.back(), shape);
+    out.flows.push_back(flow);
+  }
+  return out;
+}
+
 /// One thing that a device does: what it writes and what it reads.
 struct Step {
   int64_t wave;
@@ -440,6 +457,26 @@ TEST(FlatOrder, DevicesThatOnlyGiveOrTakeNeedOnePhase) {
 
 /// With as much room as the state itself, any order would do; with little, the
 /// order has to find it.
+TEST(FlatOrder, OfManyTensorsFewAreInTwoPhases) {
+  constexpr int64_t kTensors = 300, kTensorBytes = 256;
+  FlatCase flat(swapOfMany(kTensors));
+  FlatInput input = flat.input(/*pageBytes=*/16);
+  FlatOrder order(input, kTensorBytes / 4);
+  std::vector<FlatPhase> phases = order.phases(8 * kTensorBytes);
+  EXPECT_GE(phases.size(), 8u);
+  size_t parts = 0; // of tensors, that are in one phase
+  for (const FlatPhase &phase : phases) {
+    std::set<uint32_t> flows;
+    for (const Move &move : phase.moves)
+      flows.insert(move.flow);
+    EXPECT_EQ(flows.size(), phase.moves.size());
+    parts += flows.size();
+  }
+  EXPECT_GE(parts, size_t(kTensors));
+  // Each device gives the next of its own to the end before another.
+  EXPECT_LE(parts, size_t(kTensors) + 2 * phases.size());
+}
+
 TEST(FlatOrder, FindsJobsForLittleRoom) {
   FlatCase flat(rowsToColumns(/*firstDestination=*/0));
   // Every device holds 16 KiB; a row of all of them is 1 KiB each.
