@@ -389,7 +389,7 @@ Bounds BoundsBuilder::finish() const {
     out.seconds = relayedSeconds();
     out.portSeconds = out.seconds;
     if (out.seconds > 0)
-      out.seconds += cluster.waveSeconds();
+      out.seconds += cluster.leastWaveSeconds();
     return out;
   }
   BusyPorts busy(cluster);
@@ -424,6 +424,6 @@ Bounds BoundsBuilder::finish() const {
   out.portSeconds = out.seconds;
   out.seconds = std::max(out.seconds, busy.siteSeconds());
   if (out.seconds > 0)
-    out.seconds += cluster.waveSeconds();
+    out.seconds += cluster.leastWaveSeconds();
   return out;
 }

@@ -457,7 +457,7 @@ Result<LowerBounds> BoundsBuilder::finish() {
   if (cluster.relays) {
     bounds.seconds = relayedSeconds();
     if (bounds.seconds > 0)
-      bounds.seconds += cluster.waveSeconds();
+      bounds.seconds += cluster.leastWaveSeconds();
     return bounds;
   }
   PortRates ports(cluster, rates);
@@ -474,7 +474,7 @@ Result<LowerBounds> BoundsBuilder::finish() {
   bounds.seconds =
       std::max({occupiedSeconds(), pairsSeconds(), portsSeconds(ports)});
   if (bounds.seconds > 0)
-    bounds.seconds += cluster.waveSeconds();
+    bounds.seconds += cluster.leastWaveSeconds();
   return bounds;
 }
 
