@@ -2,6 +2,7 @@
 
 #include "dt/Cost/Bounds.h"
 
+#include "dt/Cost/SpreadRounds.h"
 #include "dtrt/cost/LinkRates.h"
 #include "dtrt/cost/Sites.h"
 
@@ -239,6 +240,15 @@ double BusyPorts::siteSeconds() const {
 
 } // namespace
 
+/// What devices of one node get from others of it, in the last of so many
+/// rounds or later.
+void BoundsBuilder::addInside(const Devices &devices, int64_t bytes,
+                              int64_t rounds) {
+  auto &[load, all] = insideNodes[cluster.node(devices.front())];
+  load.add(bytes, rounds);
+  all.insert(devices.begin(), devices.end());
+}
+
 /// One node whose devices `lacking` want what they do not hold; `holders` are
 /// those of the same node.
 void BoundsBuilder::addNode(const Devices &holders, const Devices &lacking,
@@ -248,11 +258,17 @@ void BoundsBuilder::addNode(const Devices &holders, const Devices &lacking,
     // Crossing the network would be one crossing too many.
     for (int64_t device : lacking)
       islandIn[device] += bytes;
-    islandSets[holders] += bytes;
+    int64_t rounds = SpreadRounds(cluster).ofNode(
+        {int64_t(holders.size()), int64_t(lacking.size())});
+    islandSets[holders].add(bytes, rounds);
+    addInside(lacking, bytes * int64_t(lacking.size()), /*rounds=*/1);
     return;
   }
   bounds.interNodeBytes += bytes;
-  nodeIn[node] += bytes;
+  int64_t others = int64_t(lacking.size()) - 1;
+  nodeIn[node].add(bytes, 1 + SpreadRounds(cluster).ofNode({1, others}));
+  if (others > 0)
+    addInside(lacking, bytes * others, /*rounds=*/2);
   Devices nics = portsOf(cluster, lacking, /*inter=*/true, /*send=*/false);
   nodeNics[node].insert(nics.begin(), nics.end());
   if (nics.size() == 1)
@@ -286,9 +302,27 @@ void BoundsBuilder::addPairs(const Devices &holders, const Devices &lacking,
   }
 }
 
+/// Of nodes that hold something, and the sizes of those that only lack it.
+static std::pair<std::vector<NodeCopies>, std::vector<int64_t>>
+copiesOf(const BoundsBuilder::ByNode &holding,
+         const BoundsBuilder::ByNode &lacking) {
+  std::vector<NodeCopies> near;
+  std::vector<int64_t> far;
+  for (const auto &[node, devices] : holding) {
+    auto found = lacking.find(node);
+    bool lacks = found != lacking.end();
+    near.push_back(
+        {int64_t(devices.size()), lacks ? int64_t(found->second.size()) : 0});
+  }
+  for (const auto &[node, devices] : lacking)
+    if (!holding.count(node))
+      far.push_back(int64_t(devices.size()));
+  return {std::move(near), std::move(far)};
+}
+
 void BoundsBuilder::add(const Devices &holders, const Devices &wanters,
                         int64_t bytes) {
-  std::map<int64_t, Devices> lacking, holding; // by node
+  ByNode lacking, holding;
   Devices remote;
   for (int64_t device : holders)
     holding[cluster.node(device)].push_back(device);
@@ -312,12 +346,21 @@ void BoundsBuilder::add(const Devices &holders, const Devices &wanters,
   bool crosses = false;
   for (const auto &[node, devices] : lacking) {
     bounds.wireBytes += bytes * int64_t(devices.size());
-    crosses |= !holding.count(node);
-    addNode(holding[node], devices, bytes);
+    auto found = holding.find(node);
+    crosses |= found == holding.end();
+    addNode(found == holding.end() ? Devices() : found->second, devices, bytes);
   }
-  if (crosses)
-    nicSets[portsOf(cluster, sendersOf(cluster, holders, remote),
-                    /*inter=*/true, /*send=*/true)] += bytes;
+  SpreadRounds spread(cluster);
+  auto [near, far] = copiesOf(holding, lacking);
+  mostRounds = std::max(mostRounds, spread.toAll(near, far));
+  if (!crosses)
+    return;
+  // What leaves these nodes last may have come to all of their devices before.
+  for (NodeCopies &copies : near)
+    copies = {copies.having + copies.lacking, 0};
+  nicSets[portsOf(cluster, sendersOf(cluster, holders, remote),
+                  /*inter=*/true, /*send=*/true)]
+      .add(bytes, spread.toAll(near, far));
 }
 
 /// A device and the devices that it exchanges bytes with are as many pairs.
@@ -367,12 +410,12 @@ double BoundsBuilder::relayedSeconds() const {
   };
   for (auto [device, bytes] : comes)
     seconds = std::max(seconds, double(bytes) / rate(device, /*send=*/false));
-  for (auto [node, bytes] : nodeIn) {
+  for (const auto &[node, load] : nodeIn) {
     double nics = 0;
     for (int64_t i = 0; i < cluster.devicesPerNode; i += cluster.devicesPerNic)
       nics += rateWithAnyone(cluster, node * cluster.devicesPerNode + i,
                              /*inter=*/true, /*send=*/false);
-    seconds = std::max(seconds, double(bytes) / nics);
+    seconds = std::max(seconds, double(load.bytes) / nics);
   }
   for (const auto &[holders, bytes] : goes) {
     double all = 0;
@@ -389,7 +432,8 @@ Bounds BoundsBuilder::finish() const {
     out.seconds = relayedSeconds();
     out.portSeconds = out.seconds;
     if (out.seconds > 0)
-      out.seconds += cluster.waveSeconds();
+      out.seconds += cluster.leastWaveSeconds();
+    out.oneRoundSeconds = out.seconds;
     return out;
   }
   BusyPorts busy(cluster);
@@ -408,22 +452,41 @@ Bounds BoundsBuilder::finish() const {
     atLeast(bytes, rates.in(nic, /*inter=*/true));
   for (auto [device, bytes] : islandIn)
     atLeast(bytes, rates.in(device, /*inter=*/false));
-  for (auto [node, bytes] : nodeIn) {
+  // Of bytes that come in several rounds.
+  double inRounds = 0;
+  auto thenRounds = [&](const Load &load, double rate) {
+    inRounds = std::max(inRounds,
+                        double(load.bytes) / rate +
+                            double(load.rounds - 1) * cluster.roundSeconds());
+  };
+  for (const auto &[node, load] : nodeIn) {
     double rate = 0;
     for (int64_t nic : nodeNics.at(node))
       rate += rates.in(nic, /*inter=*/true);
-    atLeast(bytes, rate);
+    atLeast(double(load.bytes), rate);
+    thenRounds(load, rate);
   }
   for (bool inter : {false, true})
-    for (const auto &[ports, bytes] : inter ? nicSets : islandSets) {
+    for (const auto &[ports, load] : inter ? nicSets : islandSets) {
       double rate = 0;
       for (int64_t port : ports)
         rate += rates.out(port, inter);
-      atLeast(bytes, rate);
+      atLeast(double(load.bytes), rate);
+      thenRounds(load, rate);
     }
+  for (const auto &[node, inside] : insideNodes) {
+    double rate = 0;
+    for (int64_t device : inside.second)
+      rate += rates.in(device, /*inter=*/false);
+    thenRounds(inside.first, rate);
+  }
+  inRounds =
+      std::max(inRounds, double(mostRounds - 1) * cluster.roundSeconds());
   out.portSeconds = out.seconds;
   out.seconds = std::max(out.seconds, busy.siteSeconds());
-  if (out.seconds > 0)
-    out.seconds += cluster.waveSeconds();
+  if (out.seconds == 0)
+    return out;
+  out.oneRoundSeconds = out.seconds + cluster.leastWaveSeconds();
+  out.seconds = std::max(out.seconds, inRounds) + cluster.leastWaveSeconds();
   return out;
 }

@@ -197,7 +197,8 @@ ClusterAttr ClusterAttr::get(MLIRContext *context, const Cluster &cluster) {
              cluster.channelsPerPeer,
              builder.getF64FloatAttr(cluster.intraChannelGBps),
              builder.getF64FloatAttr(cluster.interChannelGBps), cluster.relays,
-             cluster.collectives, cluster.links);
+             cluster.collectives, builder.getF64FloatAttr(cluster.multicastUs),
+             builder.getF64FloatAttr(cluster.copyEngineUs), cluster.links);
 }
 
 Cluster ClusterAttr::toCluster() const {
@@ -215,6 +216,8 @@ Cluster ClusterAttr::toCluster() const {
   out.interChannelGBps = getInterChannel().getValueAsDouble();
   out.relays = getRelays();
   out.collectives = getCollectives();
+  out.multicastUs = getMulticast().getValueAsDouble();
+  out.copyEngineUs = getCopyEngine().getValueAsDouble();
   return out;
 }
 
@@ -227,13 +230,12 @@ static LogicalResult verifyRate(EmitError emitError, double GBps) {
   return success();
 }
 
-LogicalResult
-ClusterAttr::verify(EmitError emitError, int64_t devicesPerNode,
-                    FloatAttr intra, FloatAttr inter, FloatAttr latency,
-                    int64_t devicesPerNic, bool /*pxn*/, FloatAttr launch,
-                    int64_t channelsPerPeer, FloatAttr intraChannel,
-                    FloatAttr interChannel, bool /*relays*/,
-                    dtrt::CollectiveChoice, ArrayRef<Link> links) {
+LogicalResult ClusterAttr::verify(
+    EmitError emitError, int64_t devicesPerNode, FloatAttr intra,
+    FloatAttr inter, FloatAttr latency, int64_t devicesPerNic, bool /*pxn*/,
+    FloatAttr launch, int64_t channelsPerPeer, FloatAttr intraChannel,
+    FloatAttr interChannel, bool /*relays*/, dtrt::CollectiveChoice,
+    FloatAttr multicast, FloatAttr copyEngine, ArrayRef<Link> links) {
   if (devicesPerNode <= 0)
     return emitError() << "expected at least one device per node, found "
                        << devicesPerNode;
@@ -247,7 +249,9 @@ ClusterAttr::verify(EmitError emitError, int64_t devicesPerNode,
     if (failed(verifyRate(emitError, rate.getValueAsDouble())))
       return failure();
   for (auto [what, value] :
-       {std::make_pair("latency", latency), std::make_pair("launch", launch)})
+       {std::make_pair("latency", latency), std::make_pair("launch", launch),
+        std::make_pair("multicast", multicast),
+        std::make_pair("copy engine's time", copyEngine)})
     if (!(value.getValueAsDouble() >= 0 &&
           value.getValueAsDouble() <= kMaxLatencyUs))
       return emitError() << "expected a " << what << " from 0 to "
@@ -330,11 +334,12 @@ static void parseFlag(AsmParser &parser, llvm::StringRef word, bool &flag,
     more = succeeded(parser.parseOptionalComma());
 }
 
-// launch 5.0, if it is there.
-static ParseResult parseLaunch(AsmParser &parser, double &launch, bool &more) {
-  if (failed(parser.parseOptionalKeyword("launch")))
+// launch 5.0, or another time, if it is there.
+static ParseResult parseTime(AsmParser &parser, StringRef word, double &time,
+                             bool &more) {
+  if (failed(parser.parseOptionalKeyword(word)))
     return success();
-  if (parseNumber(parser, launch))
+  if (parseNumber(parser, time))
     return failure();
   more = succeeded(parser.parseOptionalComma());
   return success();
@@ -394,13 +399,18 @@ Attribute ClusterAttr::parse(AsmParser &parser, Type) {
     return {};
   if (more)
     parseFlag(parser, "pxn", cluster.pxn, more);
-  if (more && failed(parseLaunch(parser, cluster.launchUs, more)))
+  if (more && failed(parseTime(parser, "launch", cluster.launchUs, more)))
     return {};
   if (more && failed(parseChannels(parser, cluster, more)))
     return {};
   if (more)
     parseFlag(parser, "relays", cluster.relays, more);
   if (more && failed(parseCollectives(parser, cluster.collectives, more)))
+    return {};
+  if (more && failed(parseTime(parser, "multicast", cluster.multicastUs, more)))
+    return {};
+  if (more && succeeded(parser.parseOptionalKeyword("copy")) &&
+      failed(parseTime(parser, "engine", cluster.copyEngineUs, more)))
     return {};
   if (more &&
       (parser.parseKeyword("links") ||
@@ -420,7 +430,9 @@ Attribute ClusterAttr::parse(AsmParser &parser, Type) {
       cluster.channelsPerPeer,
       builder.getF64FloatAttr(cluster.intraChannelGBps),
       builder.getF64FloatAttr(cluster.interChannelGBps), cluster.relays,
-      cluster.collectives, ArrayRef<Link>(cluster.links));
+      cluster.collectives, builder.getF64FloatAttr(cluster.multicastUs),
+      builder.getF64FloatAttr(cluster.copyEngineUs),
+      ArrayRef<Link>(cluster.links));
 }
 
 // The shortest text that reads back as the same number, with the point that
@@ -460,6 +472,12 @@ void ClusterAttr::print(AsmPrinter &printer) const {
     printer << ", relays";
   if (getCollectives() != dtrt::CollectiveChoice::Auto)
     printer << ", collectives " << dtrt::collectiveChoiceName(getCollectives());
+  for (auto [what, time] : {std::make_pair("multicast", getMulticast()),
+                            std::make_pair("copy engine", getCopyEngine())})
+    if (time.getValueAsDouble() != 0) {
+      printer << ", " << what << " ";
+      printNumber(printer, time.getValueAsDouble());
+    }
   if (!getLinks().empty()) {
     printer << ", links [";
     llvm::interleaveComma(getLinks(), printer, [&](const Link &link) {

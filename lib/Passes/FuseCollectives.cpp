@@ -485,11 +485,7 @@ struct FuseCollectivesPass : impl::FuseCollectivesBase<FuseCollectivesPass> {
   using FuseCollectivesBase::FuseCollectivesBase;
 
   LogicalResult fuse(const TransitionInfo &info) {
-    // Who leaves the choice gets messages there: what a call saves has not been
-    // measured (docs/Schedule.md).
-    if (forLibrary &&
-        (info.cluster.collectives != dtrt::CollectiveChoice::Library ||
-         !mayUseLibrary(info)))
+    if (forLibrary && !looksForCalls(info))
       return success();
     std::vector<SmallVector<TransferOp>> byFlow(info.flows.size());
     for (auto transfer : info.op().getBody().front().getOps<TransferOp>()) {

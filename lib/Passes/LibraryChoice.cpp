@@ -19,10 +19,17 @@ static LibraryChoice noCalls(const Twine &reason) {
 }
 
 bool mayUseLibrary(const TransitionInfo &info) {
-  CollectiveChoice choice = info.cluster.collectives;
+  const Cluster &cluster = info.cluster;
+  bool mayGain = cluster.launchUs > 0 || cluster.hasFastCalls();
   return !info.isFlat() &&
-         (choice == CollectiveChoice::Library ||
-          (choice == CollectiveChoice::Auto && info.cluster.launchUs > 0));
+         (cluster.collectives == CollectiveChoice::Library ||
+          (cluster.collectives == CollectiveChoice::Auto && mayGain));
+}
+
+bool looksForCalls(const TransitionInfo &info) {
+  return mayUseLibrary(info) &&
+         (info.cluster.collectives == CollectiveChoice::Library ||
+          info.cluster.hasFastCalls());
 }
 
 CollectiveSeconds

@@ -3,11 +3,11 @@
 // Where the request leaves the choice, calls are chosen that are at least 2 %
 // faster (CollectiveTimer.h).
 //
-// What switches multicast by themselves saves the senders', not the receivers'
-// bytes, and these bound both ways; copy engines save processors, and no time.
-// A call has as many latencies as a chain of messages, and one launch. So
-// without a launch (`cluster.launch_us`) next to nothing is ever gained, and
-// messages are taken unasked.
+// A call has as many latencies as a chain of messages, and one launch; and far
+// fewer where the request says what one takes in a switch that multicasts, or
+// by copy engines (`cluster.multicast_us`, `copy_engine_us`). Bytes take as
+// long either way: what a receiver gets goes through its port once. So whole
+// requests that say neither get messages unasked.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,6 +35,11 @@ struct LibraryChoice {
 /// Whether a library has any part in a transition: what it costs to find out is
 /// paid only then.
 bool mayUseLibrary(const TransitionInfo &info);
+
+/// Whether collectives are looked for in a whole compilation: where a library
+/// is asked for, or where the cluster has times of its calls. A launch alone is
+/// no reason: what a ring saves of launches has not been measured.
+bool looksForCalls(const TransitionInfo &info);
 
 /// Chooses for the collectives of one transition.
 class LibraryChooser {

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "LibraryChoice.h"
 #include "OldPlan.h"
 #include "ProblemFile.h"
 #include "TransitionAnalysis.h"
@@ -205,8 +206,7 @@ struct RouteTransfersPass : impl::RouteTransfersBase<RouteTransfersPass> {
       return success();
     }
     bool callsLibrary =
-        info.cluster.collectives == dtrt::CollectiveChoice::Library ||
-        !from->plan.common().memberSets.empty();
+        looksForCalls(info) || !from->plan.common().memberSets.empty();
     if (callsLibrary) {
       from->reason = "library collectives are chosen anew";
       return success();

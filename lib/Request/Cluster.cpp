@@ -71,6 +71,10 @@ void readMeasured(const Json &json, const std::string &path, Cluster &cluster) {
                          {"launch_us", &cluster.launchUs}})
     if (const Json *value = json.find(key))
       *us = asNumber(*value, at(key), 0, kMaxLatencyUs);
+  for (auto [key, us] : {std::make_pair("multicast_us", &cluster.multicastUs),
+                         {"copy_engine_us", &cluster.copyEngineUs}})
+    if (const Json *value = json.find(key))
+      *us = asNumber(*value, at(key), kMinCallUs, kMaxLatencyUs);
   if (const Json *value = json.find("channels_per_peer"))
     cluster.channelsPerPeer =
         asInteger(*value, at("channels_per_peer"), 1, dtrt::kMostChannels);
@@ -103,7 +107,8 @@ Cluster readCalibration(const Json &request, const std::string &directory) {
   const Json &measured = require(json, what, "cluster");
   checkKeys(measured, where,
             {"intra_node_GBps", "inter_node_GBps", "latency_us", "launch_us",
-             "channels_per_peer", "intra_channel_GBps", "inter_channel_GBps"});
+             "multicast_us", "copy_engine_us", "channels_per_peer",
+             "intra_channel_GBps", "inter_channel_GBps"});
   Cluster out;
   readMeasured(measured, where, out);
   return out;
@@ -129,8 +134,9 @@ Cluster readCluster(const Json &json, Cluster cluster) {
   checkKeys(json, "cluster",
             {"devices_per_node", "nics_per_node", "pxn", "relays",
              "collectives", "calibration", "intra_node_GBps", "inter_node_GBps",
-             "latency_us", "launch_us", "channels_per_peer",
-             "intra_channel_GBps", "inter_channel_GBps", "links"});
+             "latency_us", "launch_us", "multicast_us", "copy_engine_us",
+             "channels_per_peer", "intra_channel_GBps", "inter_channel_GBps",
+             "links"});
   cluster.devicesPerNode = readDevicesPerNode(json);
   if (const Json *value = json.find("nics_per_node")) {
     int64_t nics = asInteger(*value, "cluster.nics_per_node", 1, kMaxDevice);

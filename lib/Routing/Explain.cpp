@@ -281,7 +281,7 @@ std::string dt::explanation(const PatternRow &row) {
   if (row.pattern == Pattern::Send)
     return out;
   if (row.collective >= row.chosen())
-    return out + ": a library's collective wins nothing";
+    return out + ": a library's ring wins nothing";
   std::snprintf(
       text, sizeof(text),
       ": a library's collective would save %.3f ms were its ports its own",

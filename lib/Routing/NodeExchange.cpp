@@ -4,21 +4,17 @@
 
 using namespace dt;
 
-namespace {
-
-/// The factors of a number, ascending.
-std::vector<int64_t> primeFactors(int64_t number) {
+/// The factors, ascending.
+std::vector<int64_t> dt::fewestTeams(int64_t rails) {
   std::vector<int64_t> out;
-  for (int64_t factor = 2; number > 1; ++factor)
-    for (; number % factor == 0; number /= factor)
+  for (int64_t factor = 2; rails > 1; ++factor)
+    for (; rails % factor == 0; rails /= factor)
       out.push_back(factor);
   return out;
 }
 
-} // namespace
-
 std::vector<std::vector<int64_t>> dt::teamsWorthTrying(int64_t rails) {
-  std::vector<std::vector<int64_t>> out = {primeFactors(rails)};
+  std::vector<std::vector<int64_t>> out = {fewestTeams(rails)};
   out.push_back(rails % 2 == 0 && rails > 2 ? std::vector<int64_t>{2, rails / 2}
                                             : std::vector<int64_t>{rails});
   if (out[0] == out[1])

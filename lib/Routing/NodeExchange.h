@@ -40,7 +40,10 @@ struct NodeExchange {
   std::vector<ExchangeStep> steps() const;
 };
 
-/// Teams that take few rounds, and teams whose rounds are not more, nor their
+/// The teams that take the fewest rounds.
+std::vector<int64_t> fewestTeams(int64_t rails);
+
+/// These, and teams whose rounds are not more, nor their
 /// messages longer, than those in which as many blocks of each rail come as
 /// there are rounds.
 std::vector<std::vector<int64_t>> teamsWorthTrying(int64_t rails);

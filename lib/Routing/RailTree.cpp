@@ -22,6 +22,17 @@ int64_t RailTree::longestGather(const RailCut &cut) const {
   return rounds;
 }
 
+/// The last group is gathered when nothing comes any more: in the fewest
+/// rounds, however long their messages.
+std::vector<int64_t> RailTree::teamsOf(const RailCut &cut, Span blocks) const {
+  return blocks.last == cut.blocks ? fewestTeams(rails()) : cut.teams;
+}
+
+int64_t RailTree::lastGather() const {
+  RailCut last = {1, 1, fewestTeams(rails())};
+  return longestGather(last);
+}
+
 RailCut RailTree::cutInto(int64_t blocks, std::vector<int64_t> teams) const {
   RailCut cut = {blocks, 1, std::move(teams)};
   cut.groups =
@@ -62,13 +73,14 @@ int64_t RailTree::rounds(const RailCut &cut) const {
   return std::max(near,
                   start(cut) +
                       CirculantBroadcast(nodes.size() + 1).rounds(cut.blocks) +
-                      longestGather(cut));
+                      lastGather());
 }
 
 /// Blocks that came to all rails of a node, to all of its devices.
 void RailTree::gather(const RailCut &cut, const Devices &node, Span blocks,
                       int64_t round, std::vector<RailStep> &out) const {
-  NodeExchange exchange{int64_t(node.size()), rails(), cut.teams};
+  std::vector<int64_t> teams = teamsOf(cut, blocks);
+  NodeExchange exchange{int64_t(node.size()), rails(), teams};
   for (const ExchangeStep &step : exchange.steps()) {
     int64_t cell = cellOf(cut, step.rail, blocks.first);
     int64_t cells = step.count * (blocks.last - blocks.first);
@@ -156,19 +168,16 @@ double RailTree::seconds(const RailCut &cut, double bytes,
   double inside = cell / cluster.bytesPerSecond(/*interNode=*/false);
   auto [first, last] = group(cut, 0);
   double size = double(last - first);
-  double longest = 0, all = 0; // cells of a gather
-  double run = 1;
-  for (int64_t team : cut.teams) {
-    longest = run * size;
-    all += double(team - 1) * longest;
-    run *= double(team);
-  }
+  // Cells: of a gather's longest message, and of all that a device gets in one,
+  // whatever its teams.
+  double longest = size * double(rails() / cut.teams.back());
+  double all = size * double(rails() - 1);
   double round = outside;
   if (cut.groups > 1)
     round = std::max(round, longest * inside);
   if (!holding.empty())
     round = std::max(round, double(rails()) * inside);
-  int64_t gather = longestGather(cut), before = rounds(cut) - gather;
+  int64_t gather = lastGather(), before = rounds(cut) - gather;
   return double(before) * (cluster.waveSeconds() + round) +
          double(gather) * cluster.waveSeconds() + all * inside;
 }

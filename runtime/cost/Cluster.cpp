@@ -33,6 +33,9 @@ std::optional<std::string> Cluster::check() const {
     return "the latency is " + found(latencyUs, "0 us or more");
   if (!std::isfinite(launchUs) || launchUs < 0)
     return "the launch of a wave is " + found(launchUs, "0 us or more");
+  for (double us : {multicastUs, copyEngineUs})
+    if (!std::isfinite(us) || us < 0)
+      return "a library's call takes " + found(us, "0 us or more");
   if (channelsPerPeer < 0 || channelsPerPeer > kMostChannels)
     return "the cluster has " + std::to_string(channelsPerPeer) +
            " channels per peer, expected 0 to " + std::to_string(kMostChannels);

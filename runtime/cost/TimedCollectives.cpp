@@ -10,11 +10,28 @@ namespace dtrt {
 
 namespace {
 
+/// A ring's, or fewer where a switch or copy engines reach all of a node.
+double stepsOf(const TimedCollective &collective, const Cluster &cluster) {
+  const std::vector<int64_t> &members = collective.members;
+  auto steps = double(members.size() - 1);
+  if (!cluster.sameNode(members.front(), members.back()) ||
+      cluster.latencyUs == 0)
+    return steps;
+  bool isMulticast = collective.kind != CollectiveKind::AllToAll;
+  bool isCopied = collective.kind != CollectiveKind::Broadcast;
+  if (isMulticast && cluster.multicastUs > 0)
+    steps = std::min(steps, cluster.multicastUs / cluster.latencyUs);
+  if (isCopied && cluster.copyEngineUs > 0)
+    steps = std::min(steps, cluster.copyEngineUs / cluster.latencyUs);
+  return steps;
+}
+
 class EdgeMaker {
 public:
   EdgeMaker(const TimedCollective &collective, const Cluster &cluster,
             std::vector<TimedMessage> &out)
-      : collective(collective), cluster(cluster), out(out) {}
+      : collective(collective), cluster(cluster), out(out),
+        steps(stepsOf(collective, cluster)) {}
 
   void run() {
     switch (collective.kind) {
@@ -34,7 +51,7 @@ private:
     edge.source = from;
     edge.destination = to;
     edge.bytes = bytes;
-    edge.steps = int32_t(collective.members.size()) - 1;
+    edge.steps = steps;
     return edge;
   }
 
@@ -81,6 +98,7 @@ private:
   const TimedCollective &collective;
   const Cluster &cluster;
   std::vector<TimedMessage> &out;
+  const double steps;
 };
 
 } // namespace

@@ -106,6 +106,7 @@ FeatureSet featuresOf(const PlanCommon &common) {
                         Feature::FlatByTensor) |
                    only(common.summary.bytesInPlace > 0, Feature::InPlace) |
                    only(!common.memberSets.empty(), Feature::Collectives) |
+                   only(common.cluster.hasFastCalls(), Feature::FastCalls) |
                    only(!common.views.empty(), Feature::Views);
   for (const NamedView &view : common.views)
     out |= featuresOf(view.leading) |

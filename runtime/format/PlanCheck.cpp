@@ -254,6 +254,9 @@ Status checkCluster(const Cluster &cluster) {
                                    kMostMicroseconds));
   DTRT_RETURN_IF_ERROR(
       checkNumber("launch of a wave", cluster.launchUs, 0, kMostMicroseconds));
+  for (double us : {cluster.multicastUs, cluster.copyEngineUs})
+    DTRT_RETURN_IF_ERROR(
+        checkNumber("time of a library's call", us, 0, kMostMicroseconds));
   if (cluster.channelsPerPeer < 0 || cluster.channelsPerPeer > kMostChannels)
     return makeError("cluster has ", cluster.channelsPerPeer,
                      " channels per peer, expected 0 to ", kMostChannels);

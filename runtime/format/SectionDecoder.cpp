@@ -495,7 +495,9 @@ Status CommonDecoder::decodeCluster(const fb::Cluster &cluster) {
                 from.intra_channel_gbps(),
                 from.inter_channel_gbps(),
                 from.relays(),
-                CollectiveChoice(from.collectives())};
+                CollectiveChoice(from.collectives()),
+                from.multicast_us(),
+                from.copy_engine_us()};
   DTRT_RETURN_IF_ERROR(
       budget.charge("links", count(from.links()), sizeof(Link)));
   for (size_t i = 0; i < count(from.links()); ++i) {

@@ -349,7 +349,8 @@ void encodeCommon(const PlanCommon &common, FeatureSet features,
       common.cluster.channelsPerPeer, common.cluster.intraChannelGBps,
       common.cluster.interChannelGBps, common.compression.belowGBps,
       common.compression.blockBytes, common.cluster.relays,
-      uint8_t(common.cluster.collectives), memberSets));
+      uint8_t(common.cluster.collectives), memberSets,
+      common.cluster.multicastUs, common.cluster.copyEngineUs));
 }
 
 } // namespace dtrt

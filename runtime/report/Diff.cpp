@@ -212,12 +212,14 @@ void compareViews(const PlanCommon &a, const PlanCommon &b,
 void addRows(const Cluster &cluster, Rows &rows) {
   const auto &[perNode, intra, inter, latency, pack, packLaunch, links, perNic,
                pxn, launch, channels, intraChannel, interChannel, relays,
-               collectives] = cluster;
+               collectives, multicast, copyEngine] = cluster;
   rows.push_back({"devices per node", textOf(perNode), ""});
   rows.push_back({"devices per NIC", textOf(perNic), ""});
   rows.push_back({"PXN", pxn ? "on" : "off", ""});
   rows.push_back({"relays", relays ? "on" : "off", ""});
   rows.push_back({"collectives", collectiveChoiceName(collectives), ""});
+  rows.push_back({"multicast in us", textOf(multicast), ""});
+  rows.push_back({"copy engines in us", textOf(copyEngine), ""});
   rows.push_back({"GBps inside a node", textOf(intra), ""});
   rows.push_back({"GBps between nodes", textOf(inter), ""});
   rows.push_back({"latency in us", textOf(latency), ""});

@@ -45,6 +45,10 @@ Json proofJson(const PlanSummary &summary) {
 void addLibrary(const Cluster &cluster, Json &time) {
   if (cluster.launchUs > 0)
     time["launch_us"] = cluster.launchUs;
+  if (cluster.multicastUs > 0)
+    time["multicast_us"] = cluster.multicastUs;
+  if (cluster.copyEngineUs > 0)
+    time["copy_engine_us"] = cluster.copyEngineUs;
   if (cluster.channelsPerPeer > 0)
     time["channels"] = {
         {"per_peer", cluster.channelsPerPeer},
@@ -186,6 +190,13 @@ void writeLibrary(const Cluster &cluster, std::ostream &out) {
     writeRow(out, "a wave",
              secondsText(cluster.launchUs * 1e-6) + " to launch, " +
                  secondsText(cluster.latencySeconds()) + " of latency");
+  if (cluster.multicastUs > 0)
+    writeRow(out, "a multicast",
+             secondsText(cluster.multicastUs * 1e-6) + " in a node's switch");
+  if (cluster.copyEngineUs > 0)
+    writeRow(out, "copy engines",
+             secondsText(cluster.copyEngineUs * 1e-6) +
+                 " for a call in a node");
   if (cluster.channelsPerPeer > 0)
     writeRow(out, "a pair",
              std::to_string(cluster.channelsPerPeer) + " channels: " +

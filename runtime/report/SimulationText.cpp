@@ -122,7 +122,7 @@ lostSeconds(const SpentSeconds &spent, const PlanCommon &plan) {
   std::vector<std::pair<const char *, double>> lost = named(spent);
   const Cluster &cluster = plan.cluster;
   double boundWire =
-      std::max(0.0, plan.summary.timeLowerBound - cluster.waveSeconds());
+      std::max(0.0, plan.summary.timeLowerBound - cluster.leastWaveSeconds());
   lost[0] = {"order", std::max(0.0, spent.wire - boundWire)};
   lost[1].second = std::max(0.0, spent.latency - cluster.latencySeconds());
   lost[2].second = std::max(0.0, spent.launch - cluster.launchUs * 1e-6);

@@ -17,33 +17,6 @@ namespace {
 /// Between two looks for signals.
 constexpr std::chrono::milliseconds kLookInterval(50);
 
-/// Work on a thread of its own.
-class Worker {
-public:
-  explicit Worker(const std::function<void()> &work)
-      : thread([this, &work] {
-          work();
-          std::lock_guard<std::mutex> lock(mutex);
-          ended = true;
-          wake.notify_all();
-        }) {}
-  ~Worker() { thread.join(); }
-  Worker(const Worker &) = delete;
-  Worker &operator=(const Worker &) = delete;
-
-  /// Whether the work has ended.
-  bool waitFor(std::chrono::milliseconds time) {
-    std::unique_lock<std::mutex> lock(mutex);
-    return wake.wait_for(lock, time, [this] { return ended; });
-  }
-
-private:
-  std::mutex mutex;
-  std::condition_variable wake;
-  bool ended = false;
-  std::thread thread; // last: it uses the others
-};
-
 /// What a signal handler has raised by now.
 std::optional<py::error_already_set> raised() {
   py::gil_scoped_acquire acquire;
@@ -62,19 +35,86 @@ std::string nameOf(const py::error_already_set &error) {
 
 } // namespace
 
-void runInterruptibly(const std::function<void()> &work,
-                      const std::function<void(const Status &why)> &cancel) {
+/// A thread that works when it is asked to. Whoever asked does not wait for its
+/// end: a thread that ends has to be given a processor for it.
+class Interruptible::Worker {
+public:
+  Worker() : thread([this] { run(); }) {}
+  ~Worker() {
+    {
+      std::lock_guard<std::mutex> lock(mutex);
+      isOver = true;
+    }
+    wake.notify_all();
+    thread.join();
+  }
+  Worker(const Worker &) = delete;
+  Worker &operator=(const Worker &) = delete;
+
+  /// `given` lives until the work has ended.
+  void start(const std::function<void()> &given) {
+    {
+      std::lock_guard<std::mutex> lock(mutex);
+      work = &given;
+    }
+    wake.notify_all();
+  }
+  /// Whether the work has ended.
+  bool waitFor(std::chrono::milliseconds time) {
+    std::unique_lock<std::mutex> lock(mutex);
+    return done.wait_for(lock, time, [this] { return !work; });
+  }
+
+private:
+  void run() {
+    std::unique_lock<std::mutex> lock(mutex);
+    while (true) {
+      wake.wait(lock, [this] { return isOver || work; });
+      if (!work)
+        return;
+      lock.unlock();
+      (*work)();
+      lock.lock();
+      work = nullptr;
+      done.notify_all();
+    }
+  }
+
+  std::mutex mutex;
+  std::condition_variable wake, done;
+  const std::function<void()> *work = nullptr;
+  bool isOver = false;
+  std::thread thread; // last: it uses the others
+};
+
+Interruptible::Interruptible() = default;
+Interruptible::~Interruptible() = default;
+
+void Interruptible::end() { worker.reset(); }
+
+void Interruptible::run(const std::function<void()> &work,
+                        const std::function<void(const Status &why)> &cancel) {
+  std::unique_lock<std::mutex> turn(running, std::try_to_lock);
+  if (!turn)
+    return runInterruptibly(work, cancel);
   std::optional<py::error_already_set> interrupt;
   {
     py::gil_scoped_release release;
-    Worker worker(work);
-    while (!worker.waitFor(kLookInterval) && !interrupt)
-      if ((interrupt = raised()))
+    if (!worker)
+      worker = std::make_unique<Worker>();
+    worker->start(work);
+    while (!worker->waitFor(kLookInterval))
+      if (!interrupt && (interrupt = raised()))
         cancel(makeError(ErrorCode::Cancelled, "interrupted by ",
                          nameOf(*interrupt)));
   }
   if (interrupt)
     throw *interrupt;
+}
+
+void runInterruptibly(const std::function<void()> &work,
+                      const std::function<void(const Status &why)> &cancel) {
+  Interruptible().run(work, cancel);
 }
 
 } // namespace dtrt

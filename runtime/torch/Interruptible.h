@@ -12,12 +12,32 @@
 #include "dtrt/types/Status.h"
 
 #include <functional>
+#include <memory>
+#include <mutex>
 
 namespace dtrt {
 
-/// Runs `work` without the GIL, which the caller holds, until it has ended.
-/// Where a signal handler raises an exception, calls `cancel` with its name,
-/// after which `work` must end soon, and then throws it (error_already_set).
+/// Has one thread for all that it runs, from the first time on until `end`.
+class Interruptible {
+public:
+  Interruptible();
+  ~Interruptible();
+
+  /// Runs `work` without the GIL, which the caller holds, until it has ended.
+  /// Where a signal handler raises an exception, calls `cancel` with its name,
+  /// after which `work` must end soon, and then throws it (error_already_set).
+  void run(const std::function<void()> &work,
+           const std::function<void(const Status &why)> &cancel);
+  /// Of the thread: it starts again when it is needed.
+  void end();
+
+private:
+  class Worker;
+  std::mutex running; // who else comes has a thread of its own
+  std::unique_ptr<Worker> worker;
+};
+
+/// The same, once.
 void runInterruptibly(const std::function<void()> &work,
                       const std::function<void(const Status &why)> &cancel);
 

@@ -133,6 +133,7 @@ std::string LiveSwitch::commit() {
     failOn("commit", checkArrived(tensors));
   Result<std::string> note = std::string();
   interruptibly([&] { note = inner->commit(); });
+  calls.end();
   return take(std::move(note));
 }
 
@@ -198,7 +199,7 @@ py::dict LiveSwitch::compressedStates() const {
 }
 
 void LiveSwitch::interruptibly(const std::function<void()> &work) {
-  runInterruptibly(work, [&](const Status &why) { inner->cancel(why); });
+  calls.run(work, [&](const Status &why) { inner->cancel(why); });
 }
 
 /// Ends the switch, on all ranks, when there is a fault.

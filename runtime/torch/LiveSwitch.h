@@ -9,6 +9,7 @@
 #ifndef DTRT_TORCH_LIVESWITCH_H
 #define DTRT_TORCH_LIVESWITCH_H
 
+#include "Interruptible.h"
 #include "LiveTensor.h"
 #include "TorchMemory.h"
 
@@ -87,6 +88,7 @@ private:
   std::map<c10::StorageImpl *, std::unique_ptr<TorchMemory>> memories;
   CompressionReport compressed;
   std::unique_ptr<Switch> inner;
+  Interruptible calls;
 #ifdef DT_HAS_CUDA
   Result<int> trainerGpu = makeError("no GPU");
   GpuExecutor *gpuRunner = nullptr; // of the switch

@@ -43,6 +43,16 @@ Descriptor makeSocket() {
       ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 }
 
+/// What a sender may leave in a socket for a receiver that has no processor
+/// now; the system's limit may be lower. Far larger messages gain nothing: both
+/// ends copy at once.
+constexpr int kSendBuffer = 1 << 20;
+
+void enlarge(const Descriptor &socket) {
+  (void)setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUF, &kSendBuffer,
+                   sizeof kSendBuffer);
+}
+
 bool isSameUser(const Descriptor &socket) {
   ucred peer = {};
   socklen_t size = sizeof peer;
@@ -128,6 +138,7 @@ Result<Descriptor> connectLocally(const SocketName &name) {
   if (!isSameUser(socket))
     return makeError(ErrorCode::PeerLost,
                      "a socket of this host belongs to another user");
+  enlarge(socket);
   return socket;
 }
 
@@ -141,8 +152,10 @@ Result<std::optional<Descriptor>> acceptLocally(const Descriptor &listener) {
       return systemError("cannot accept a process of this host");
     if (!socket)
       return std::optional<Descriptor>();
-    if (isSameUser(socket))
-      return std::optional<Descriptor>(std::move(socket));
+    if (!isSameUser(socket))
+      continue;
+    enlarge(socket);
+    return std::optional<Descriptor>(std::move(socket));
   }
   return std::optional<Descriptor>();
 }

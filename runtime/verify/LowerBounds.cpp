@@ -85,6 +85,15 @@ private:
   Run nodeAt(const Devices &devices, size_t first) const;
   Run ofNode(const Devices &devices, int64_t node) const;
   void addNode(Run holders, Run lacking, uint64_t bytes);
+  /// Devices of a node that want something, and how many have it.
+  struct Crowd {
+    uint64_t have = 0, all = 0;
+  };
+  std::vector<Crowd> crowdsOf(const Devices &holders,
+                              const Devices &lacking) const;
+  uint64_t roundsFor(std::vector<Crowd> crowds) const;
+  void exchange(Run devices, uint64_t copies, uint64_t bytes, uint64_t round);
+  double stagesSeconds(const PortRates &ports) const;
   Devices nicsOf(Run devices, bool send) const;
   Devices sendersOf(const Devices &holders, const Devices &lacking) const;
   /// Holders, and who lacks what they hold.
@@ -109,8 +118,21 @@ private:
     std::set<uint32_t> nics; // of those who want some
   };
   std::map<int64_t, Node> nodeIn;
-  /// Bytes that the ports of a set must send together.
-  std::map<Devices, uint64_t> nicSets, islandSets;
+  /// What some ports carry together, and in which round the last of it may
+  /// come to the last device, counted from when it is under way.
+  struct Stage {
+    uint64_t bytes = 0, rounds = UINT64_MAX;
+    void add(uint64_t more, uint64_t then) {
+      addBytes(bytes, more);
+      rounds = std::min(rounds, then);
+    }
+  };
+  /// Of the ports of a set that must send; of the NICs of a node, and of the
+  /// island ports of its devices, that must receive.
+  std::map<Devices, Stage> nicSets, islandSets;
+  std::map<int64_t, Stage> arriving;
+  std::map<int64_t, std::pair<Stage, std::set<uint32_t>>> exchanged;
+  uint64_t longest = 0; // rounds of any cell
   // With unequal links: what is asked for; seconds by level, whether they are
   // of sending, and ports; seconds of all NICs of a node.
   std::map<Demand, uint64_t> demands;
@@ -168,16 +190,83 @@ void BoundsBuilder::addNode(Run holders, Run lacking, uint64_t bytes) {
     for (const uint32_t *device = lacking.first; device != lacking.second;
          ++device)
       addBytes(islandIn[*device], bytes);
-    addBytes(islandSets[Devices(holders.first, holders.second)], bytes);
+    auto held = uint64_t(holders.second - holders.first);
+    auto lacked = uint64_t(lacking.second - lacking.first);
+    islandSets[Devices(holders.first, holders.second)].add(
+        bytes, roundsFor({{held, held + lacked}}));
+    exchange(lacking, lacked, bytes, 1);
     return;
   }
+  auto all = uint64_t(lacking.second - lacking.first);
   addBytes(bounds.interNodeBytes, bytes);
+  arriving[cluster.node(*lacking.first)].add(bytes, 1 + roundsFor({{1, all}}));
+  exchange(lacking, all - 1, bytes, 2);
   Node &node = nodeIn[cluster.node(*lacking.first)];
   addBytes(node.bytes, bytes);
   Devices nics = nicsOf(lacking, /*send=*/false);
   node.nics.insert(nics.begin(), nics.end());
   if (nics.size() == 1)
     addBytes(nicIn[nics.front()], bytes);
+}
+
+/// So many of a node's devices get the bytes from others of it, in that round
+/// at the earliest.
+void BoundsBuilder::exchange(Run devices, uint64_t copies, uint64_t bytes,
+                             uint64_t round) {
+  if (copies == 0)
+    return;
+  auto &[stage, ports] = exchanged[cluster.node(*devices.first)];
+  uint64_t all = 0;
+  if (__builtin_mul_overflow(bytes, copies, &all))
+    all = UINT64_MAX;
+  stage.add(all, round);
+  ports.insert(devices.first, devices.second);
+}
+
+/// Nodes of holders first, the others with nobody who has it.
+std::vector<BoundsBuilder::Crowd>
+BoundsBuilder::crowdsOf(const Devices &holders, const Devices &lacking) const {
+  std::vector<Crowd> out;
+  for (size_t first = 0; first < holders.size();) {
+    Run own = nodeAt(holders, first);
+    Run others = ofNode(lacking, cluster.node(holders[first]));
+    auto have = uint64_t(own.second - own.first);
+    out.push_back({have, have + uint64_t(others.second - others.first)});
+    first += size_t(own.second - own.first);
+  }
+  for (size_t first = 0; first < lacking.size();) {
+    Run own = nodeAt(lacking, first);
+    Run near = ofNode(holders, cluster.node(lacking[first]));
+    if (near.first == near.second)
+      out.push_back({0, uint64_t(own.second - own.first)});
+    first += size_t(own.second - own.first);
+  }
+  return out;
+}
+
+/// All who have something send it in every round, to as many as their ports
+/// allow: inside their node, and to the largest nodes where nobody has it.
+uint64_t BoundsBuilder::roundsFor(std::vector<Crowd> crowds) const {
+  auto near = uint64_t(cluster.messagesPerPort(/*interNode=*/false));
+  auto far = uint64_t(cluster.messagesPerPort(/*interNode=*/true));
+  std::sort(crowds.begin(), crowds.end(), [](const Crowd &a, const Crowd &b) {
+    return (a.have > 0) != (b.have > 0) ? a.have > 0 : a.all > b.all;
+  });
+  auto lacks = [](const Crowd &crowd) { return crowd.have < crowd.all; };
+  uint64_t rounds = 0;
+  for (; std::any_of(crowds.begin(), crowds.end(), lacks); ++rounds) {
+    uint64_t entries = 0;
+    for (Crowd &crowd : crowds) {
+      if (crowd.have == 0 && entries == 0)
+        break;
+      entries += crowd.have * far;
+      if (crowd.have > 0)
+        crowd.have = std::min(crowd.all, crowd.have * (1 + near));
+      else
+        crowd.have = 1, --entries;
+    }
+  }
+  return rounds;
 }
 
 /// Where only one device wants the bytes, or only one has them, they come or
@@ -239,12 +328,21 @@ void BoundsBuilder::add(const LayoutCells::Cell &cell) {
     addNode(near, wanters, cell.bytes);
     first = size_t(wanters.second - lacking.data());
   }
-  if (!crosses || holders.empty())
+  if (holders.empty())
     return;
+  std::vector<Crowd> crowds = crowdsOf(holders, lacking);
+  longest = std::max(longest, roundsFor(crowds));
+  if (!crosses)
+    return;
+  // All devices of the nodes that have it may have it when the last byte
+  // leaves.
+  for (Crowd &crowd : crowds)
+    if (crowd.have > 0)
+      crowd.have = crowd.all;
   Devices senders = sendersOf(holders, lacking);
-  addBytes(nicSets[nicsOf({senders.data(), senders.data() + senders.size()},
-                          /*send=*/true)],
-           cell.bytes);
+  nicSets[nicsOf({senders.data(), senders.data() + senders.size()},
+                 /*send=*/true)]
+      .add(cell.bytes, roundsFor(std::move(crowds)));
 }
 
 /// Whose NICs bytes leave the holders' nodes by: a neighbour of a holder that
@@ -396,13 +494,36 @@ double BoundsBuilder::portsSeconds(const PortRates &ports) const {
     atLeast(node.bytes, rate);
   }
   for (bool inter : {false, true})
-    for (const auto &[set, bytes] : inter ? nicSets : islandSets) {
+    for (const auto &[set, stage] : inter ? nicSets : islandSets) {
       double rate = 0;
       for (uint32_t port : set)
         rate += ports.of(port, inter, /*out=*/true);
-      atLeast(bytes, rate);
+      atLeast(stage.bytes, rate);
     }
   return seconds;
+}
+
+/// What ports carry, and the rounds that then follow or have gone before; but
+/// for one.
+double BoundsBuilder::stagesSeconds(const PortRates &ports) const {
+  double round = cluster.roundSeconds();
+  double most = longest > 0 ? double(longest - 1) * round : 0;
+  auto add = [&](const Stage &stage, const auto &set, bool inter, bool out) {
+    double rate = 0;
+    for (uint32_t port : set)
+      rate += ports.of(port, inter, out);
+    most = std::max(most, double(stage.bytes) / rate +
+                              double(stage.rounds - 1) * round);
+  };
+  for (const auto &[set, stage] : nicSets)
+    add(stage, set, /*inter=*/true, /*out=*/true);
+  for (const auto &[set, stage] : islandSets)
+    add(stage, set, /*inter=*/false, /*out=*/true);
+  for (const auto &[node, stage] : arriving)
+    add(stage, nodeIn.at(node).nics, /*inter=*/true, /*out=*/false);
+  for (const auto &[node, inside] : exchanged)
+    add(inside.first, inside.second, /*inter=*/false, /*out=*/false);
+  return most;
 }
 
 /// Bytes per second of a device's port on one level, or of the NIC that it
@@ -457,7 +578,7 @@ Result<LowerBounds> BoundsBuilder::finish() {
   if (cluster.relays) {
     bounds.seconds = relayedSeconds();
     if (bounds.seconds > 0)
-      bounds.seconds += cluster.waveSeconds();
+      bounds.seconds += cluster.leastWaveSeconds();
     return bounds;
   }
   PortRates ports(cluster, rates);
@@ -471,10 +592,10 @@ Result<LowerBounds> BoundsBuilder::finish() {
   if (pairs.spent())
     return makeError("too many links to bound the time of ", busy.size(),
                      " devices");
-  bounds.seconds =
-      std::max({occupiedSeconds(), pairsSeconds(), portsSeconds(ports)});
+  bounds.seconds = std::max({occupiedSeconds(), pairsSeconds(),
+                             portsSeconds(ports), stagesSeconds(ports)});
   if (bounds.seconds > 0)
-    bounds.seconds += cluster.waveSeconds();
+    bounds.seconds += cluster.leastWaveSeconds();
   return bounds;
 }
 

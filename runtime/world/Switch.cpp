@@ -147,11 +147,13 @@ std::shared_ptr<Rendezvous> rendezvousOf(const World &world) {
 
 } // namespace
 
-/// While it lives, a rank that stops elsewhere aborts the transport here.
+/// A thread that looks whether a rank has stopped elsewhere, and then aborts
+/// the transport here. It sleeps while nothing runs: to start a thread for each
+/// transfer, and to wait for its end, takes longer than a transfer may.
 class Switch::Watch {
 public:
-  /// Fails where the system has no thread for it: a full process may not have
-  /// the memory of one.
+  /// Looks from now on. Fails where the system has no thread for it: a full
+  /// process may not have the memory of one.
   static Result<std::unique_ptr<Watch>> start(Switch &watched) {
     std::unique_ptr<Watch> made(new Watch);
     try {
@@ -173,23 +175,53 @@ public:
     thread.join();
   }
 
+  void resume() {
+    {
+      std::lock_guard<std::mutex> lock(mutex);
+      looks = true;
+    }
+    wake.notify_all();
+  }
+  /// Once this returns it aborts nothing. The thread finds out by itself.
+  void pause() {
+    std::unique_lock<std::mutex> lock(mutex);
+    looks = false;
+    looked.wait(lock, [this] { return !isLooking; });
+  }
+
 private:
   Watch() = default;
-  /// A store that does not answer stops nothing yet: the bytes do not need it.
   void run(Switch &watched) {
     std::unique_lock<std::mutex> lock(mutex);
-    while (!wake.wait_for(lock, kWatchInterval, [this] { return ended; })) {
+    while (true) {
+      wake.wait(lock, [this] { return ended || looks; });
+      if (wake.wait_for(lock, kWatchInterval, [this] { return ended; }))
+        return;
+      if (!looks)
+        continue;
+      isLooking = true;
       lock.unlock();
-      Status stopped = watched.rendezvous->checkStopped();
-      if (!stopped.ok() && !stopped.is(ErrorCode::StoreLost))
-        return watched.cancel(stopped);
+      bool goesOn = look(watched);
       lock.lock();
+      isLooking = false;
+      looks &= goesOn;
+      looked.notify_all();
     }
+  }
+  /// A store that does not answer stops nothing yet: the bytes do not need it.
+  static bool look(Switch &watched) {
+    Status stopped = watched.rendezvous->checkStopped();
+    if (stopped.ok() || stopped.is(ErrorCode::StoreLost))
+      return true;
+    watched.cancel(stopped);
+    return false;
   }
 
   std::mutex mutex;
-  std::condition_variable wake;
+  std::condition_variable wake, looked;
   bool ended = false;
+  bool looks = true;      // or sleeps
+  bool isLooking = false; // at this moment
   std::thread thread;
 };
 
@@ -439,13 +471,14 @@ Status Switch::connect(std::unique_ptr<Transport> given,
   status = status.ok()
                ? statusOf(rendezvous->agree(Step::Connected, "", acceptAll))
                : rendezvous->causeOf(status);
-  watching.reset();
+  watching->pause();
   return leave("prepare", Phase::Connected, status);
 }
 
 Status Switch::cannotConnect(const Status &why) {
   Status cause = rendezvous->causeOf(why, /*callsRoll=*/true);
-  watching.reset();
+  if (watching)
+    watching->pause();
   return leave("prepare", Phase::Failed, cause);
 }
 
@@ -460,9 +493,9 @@ Status Switch::runProgram() {
 }
 
 Status Switch::runWarmUp() {
-  auto watch = Watch::start(*this);
-  DTRT_RETURN_IF_ERROR(watch);
+  watching->resume();
   Status status = transport->warmUp();
+  watching->pause();
   return status.ok() ? status : rendezvous->causeOf(status);
 }
 
@@ -489,12 +522,11 @@ Status Switch::transfer(const std::string &note) {
   DTRT_RETURN_IF_ERROR(enter("transfer", Phase::Connected));
   DTRT_RETURN_IF_ERROR(warmUp());
   transferNote = note;
-  auto watch = Watch::start(*this);
-  Status status = watch.ok() ? beginTogether() : watch.status();
+  watching->resume();
+  Status status = beginTogether();
   if (status.ok())
     status = runProgram();
-  if (watch.ok())
-    watch->reset();
+  watching->pause();
   return leave("transfer", Phase::Transferred, status);
 }
 
@@ -508,6 +540,7 @@ Result<std::string> Switch::commit() {
       std::lock_guard<std::mutex> lock(mutex);
       phase = Phase::Committed;
     }
+    watching.reset();
     transport->leave();
     return decision->note.empty() ? preparedNote : decision->note;
   }

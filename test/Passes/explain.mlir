@@ -17,7 +17,7 @@ dt.layout @dst of @model on [@eight] world 8 {
 }
 // CHECK: transition @fan_out
 // CHECK-NEXT: broadcast among 9 devices across nodes: 1 group, 34.360 GB;
-// CHECK-SAME: sends 1374.470 ms, forwards 171.879 ms, ring broadcast 171.879 ms, so receivers forward it: a library's collective wins nothing
+// CHECK-SAME: sends 1374.470 ms, forwards 171.879 ms, ring broadcast 171.879 ms, so receivers forward it: a library's ring wins nothing
 // STAGED: messages:
 // STAGED: multicasts: 1 broadcast among 9 devices, made of sends and forwards
 dt.transition @fan_out from @src to @dst
@@ -34,5 +34,5 @@ dt.layout @after of @scalar on [@eight] world 8 {
 }
 // CHECK: transition @tree
 // CHECK-NEXT: broadcast among 9 devices across nodes: 1 group, 0.000 GB;
-// CHECK-SAME: sends 0.080 ms, forwards 0.040 ms, ring broadcast 0.080 ms, so receivers forward it: a library's collective wins nothing
+// CHECK-SAME: sends 0.080 ms, forwards 0.040 ms, ring broadcast 0.080 ms, so receivers forward it: a library's ring wins nothing
 dt.transition @tree from @before to @after

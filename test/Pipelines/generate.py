@@ -216,6 +216,9 @@ def ask_for_collectives(request):
         request["cluster"]["collectives"] = rng.choice(
             ["auto", "messages", "library", "library", "library"]
         )
+        for key in ("multicast_us", "copy_engine_us"):
+            if rng.random() < 0.3:
+                request["cluster"][key] = rng.choice([0.5, 4])
 
 
 def share_storages(rng, request):

@@ -230,7 +230,12 @@ def expect(problems, what, found, expected):
 def library_keys(request):
     """Keys of inspect's time where a request says what a library adds."""
     cluster = request.get("cluster", {})
-    keys = {"launch_us": "launch_us", "channels": "channels_per_peer"}
+    keys = {
+        "launch_us": "launch_us",
+        "multicast_us": "multicast_us",
+        "copy_engine_us": "copy_engine_us",
+        "channels": "channels_per_peer",
+    }
     return {key for key, asked in keys.items() if cluster.get(asked)}
 
 
@@ -250,7 +255,11 @@ def calls_library(request):
     cluster = request.get("cluster", {})
     choice = cluster.get("collectives", "auto")
     return choice == "library" or (
-        choice == "auto" and cluster.get("launch_us", 0) > 0
+        choice == "auto"
+        and any(
+            cluster.get(key, 0) > 0
+            for key in ("launch_us", "multicast_us", "copy_engine_us")
+        )
     )
 
 

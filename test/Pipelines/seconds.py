@@ -31,7 +31,7 @@ class Message:
     # Whether it has what the sender's group before brought.
     forward: bool = False
     # Latencies that it takes, and what is packed for it, if not all.
-    steps: int = 1
+    steps: float = 1
     pack_size: int | None = None
 
     def packed_size(self):
@@ -59,6 +59,9 @@ class Cluster:
             channels * keys.get("inter_channel_GBps", 14),
         )
         self.links = keys.get("links", [])
+        # Of a library's calls inside a node, without a ring.
+        self.multicast = keys.get("multicast_us", math.inf) * 1e-6
+        self.copy_engine = keys.get("copy_engine_us", math.inf) * 1e-6
 
     def nic_out(self, a, b):
         """By which a message to another node leaves."""
@@ -130,12 +133,22 @@ class Collective:
     block: int
 
     def edge(self, source, destination, size, **keys):
-        steps = len(self.members) - 1
         return Message(
-            self.wave, source, destination, size, steps=steps, **keys
+            self.wave, source, destination, size, steps=self.steps, **keys
         )
 
+    def steps_over(self, cluster):
+        """In latencies: a ring's, or of what reaches all of a node."""
+        ways = [(len(self.members) - 1) * cluster.latency]
+        nodes = {member // cluster.per_node for member in self.members}
+        if len(nodes) == 1 and self.kind != "all_to_all":
+            ways.append(cluster.multicast)
+        if len(nodes) == 1 and self.kind != "broadcast":
+            ways.append(cluster.copy_engine)
+        return min(ways) / cluster.latency if cluster.latency else 0
+
     def edges(self, cluster):
+        self.steps = self.steps_over(cluster)
         members, others = self.members, len(self.members) - 1
         if self.kind == "broadcast":
             at = members.index(self.root)

@@ -10,6 +10,8 @@
 
 #include "dt/Cost/Cluster.h"
 
+#include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 #include <utility>
@@ -26,12 +28,15 @@ struct Bounds {
   int64_t wireBytes = 0;
   /// Per node, the union of the bytes that its devices want and none holds.
   int64_t interNodeBytes = 0;
-  /// One latency and one launch (when anything moves) and the largest of:
+  /// One latency and one launch (when anything moves), one more for each round
+  /// that has to follow, and the largest of:
   ///   - per device: bytes that its node holds and it lacks, over its island
   ///     port; bytes that it alone in its node wants and the node lacks, over
   ///     its NIC;
   ///   - per node: union of the bytes it lacks, over the NICs of the devices
   ///     that want some;
+  ///   - per node: what its devices get inside, over all their island ports:
+  ///     what came to one of them from another node, to all others;
   ///   - per set of devices that alone hold some bytes: those bytes that other
   ///     nodes lack, once, over the NICs of the set; and likewise per set
   ///     inside a node, over its island ports;
@@ -44,6 +49,9 @@ struct Bounds {
   ///   - where the channels of a pair do not fill its ports, per device and set
   ///     of devices that alone may send to it (or that alone it may send to):
   ///     those bytes, over these pairs together.
+  /// Rounds (include/dt/Cost/SpreadRounds.h, docs/Schedule.md) are counted from
+  /// when the last byte has left the ports of a set, or has come to a node.
+  ///
   /// Elsewhere a port's rate is that of its fastest link on that level, to or
   /// from a device that lacks something or that holds what another one lacks.
   ///
@@ -52,6 +60,9 @@ struct Bounds {
   /// node lacks by all its NICs, what a set of devices alone has leaves by
   /// theirs, each as fast as its level or the fastest link that names it.
   double seconds = 0;
+  /// The same as if all came in one round, and nothing were known of what
+  /// devices of a node exchange: what solvers aim at.
+  double oneRoundSeconds = 0;
   /// For how long a port is busy in any case: without latency, launch and
   /// sites, since what comes to a site may come by any of its ports.
   double portSeconds = 0;
@@ -64,6 +75,7 @@ public:
   explicit BoundsBuilder(const Cluster &cluster) : cluster(cluster) {}
 
   using Devices = std::vector<int64_t>; // ascending
+  using ByNode = std::map<int64_t, Devices>;
 
   /// Adds `bytes` that all of `holders` hold and all of `wanters` want. Who
   /// holds them already wants nothing more.
@@ -75,17 +87,30 @@ private:
   using PairDemand = std::map<std::tuple<bool, int64_t, Devices>, int64_t>;
 
   void addNode(const Devices &holders, const Devices &lacking, int64_t bytes);
+  void addInside(const Devices &devices, int64_t bytes, int64_t rounds);
   void addPairs(const Devices &holders, const Devices &lacking, int64_t bytes);
   double pairsSeconds() const;
   double relayedSeconds() const;
 
   const Cluster &cluster;
   Bounds bounds;
-  std::map<int64_t, int64_t> nicIn, islandIn;    // per port, bytes
-  std::map<int64_t, int64_t> nodeIn;             // per node, over all its NICs
+  std::map<int64_t, int64_t> nicIn, islandIn; // per port, bytes
+  /// Bytes that some ports carry, and the fewest rounds that any of them takes
+  /// from when it does.
+  struct Load {
+    int64_t bytes = 0, rounds = std::numeric_limits<int64_t>::max();
+    void add(int64_t more, int64_t after) {
+      bytes += more;
+      rounds = std::min(rounds, after);
+    }
+  };
+  std::map<int64_t, Load> nodeIn;                // per node, over all its NICs
   std::map<int64_t, std::set<int64_t>> nodeNics; // of those who want them
   /// Bytes that some port of a set must send, over all of them.
-  std::map<Devices, int64_t> nicSets, islandSets;
+  std::map<Devices, Load> nicSets, islandSets;
+  /// What devices of a node get inside it, and these devices.
+  std::map<int64_t, std::pair<Load, std::set<int64_t>>> insideNodes;
+  int64_t mostRounds = 0; // that any byte takes
   // With unequal links only: bytes by who holds and who lacks them; both.
   std::map<std::pair<Devices, Devices>, int64_t> demands;
   // Where channels of pairs do not fill ports.

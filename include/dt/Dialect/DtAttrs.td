@@ -264,17 +264,19 @@ def DT_ClusterAttr : DT_Attr<"Cluster", "cluster"> {
     library's channels a pair has, and the rate of one inside a node and between
     two; without it a pair fills its ports. With `relays` a message may go over
     a third device, which keeps nothing of it. `collectives` says that those of
-    a library are used, or messages; without it the compiler chooses. `links` differ from the two levels,
-    one way each; of several that fit, the last holds.
+    a library are used, or messages; without it the compiler chooses. `multicast`
+    and `copy engine` are what a library's call inside a node takes in
+    microseconds, where its switch multicasts or copy engines reach all peers.
+    `links` differ from the two levels, one way each; of several that fit, the last holds.
 
     **Constraints:**
-    - devices per node are positive, rates from 1e-6 to 1e6, the latency and
-      the launch from 0 to 1e6;
+    - devices per node are positive, rates from 1e-6 to 1e6, the latency, the
+      launch and a library's times from 0 to 1e6;
     - a pair has 1 to 64 channels;
     - devices per NIC divide those per node.
 
     Example:
-    `#dt.cluster<8 per node, intra 200.0, inter 25.0, latency 10.0, 2 per nic, pxn, launch 5.0, channels 2 of 10.3 and 14.0, relays, collectives library, links [node 0 to device 9 = 12.5]>`
+    `#dt.cluster<8 per node, intra 200.0, inter 25.0, latency 10.0, 2 per nic, pxn, launch 5.0, channels 2 of 10.3 and 14.0, relays, collectives library, multicast 4.0, copy engine 3.0, links [node 0 to device 9 = 12.5]>`
   }];
   let parameters = (ins "int64_t":$devicesPerNode,
                         "::mlir::FloatAttr":$intra, "::mlir::FloatAttr":$inter,
@@ -284,7 +286,10 @@ def DT_ClusterAttr : DT_Attr<"Cluster", "cluster"> {
                         "::mlir::FloatAttr":$intraChannel,
                         "::mlir::FloatAttr":$interChannel,
                         "bool":$relays,
-                        "::dtrt::CollectiveChoice":$collectives, ArrayRefParameter<"::dt::Link">:$links);
+                        "::dtrt::CollectiveChoice":$collectives,
+                        "::mlir::FloatAttr":$multicast,
+                        "::mlir::FloatAttr":$copyEngine,
+                        ArrayRefParameter<"::dt::Link">:$links);
   let builders = [
     AttrBuilder<(ins "const ::dt::Cluster &":$cluster)>];
   let genVerifyDecl = 1;

@@ -92,6 +92,8 @@ constexpr int64_t kMaxWave = INT32_MAX;
 /// Rates in GBps (1e9 bytes/s), and a latency in microseconds: from a thousand
 /// bytes to 1e15 bytes a second, and up to a second.
 constexpr double kMinGBps = 1e-6, kMaxGBps = 1e6, kMaxLatencyUs = 1e6;
+/// Of a call of a library that takes less than a ring.
+constexpr double kMinCallUs = 1e-3;
 
 /// Counts down what a search may still find. Searches that are given one stop
 /// when it is used up, and what they have found by then is not all.

@@ -76,7 +76,8 @@ def FuseCollectives : Pass<"dt-fuse-collectives", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"forLibrary", "for-library", "bool", "false",
-           "only where the cluster asks for library collectives">,
+           "only where the cluster asks for library collectives, or has "
+           "times of them">,
   ];
   let statistics = [
     Statistic<"numCollectives", "num-collectives", "dt.collective ops made">,

@@ -20,7 +20,8 @@
 //
 // The gather is by *groups* of blocks (lib/Routing/NodeExchange.h), whose rails
 // lie side by side, so that a message is a run. A group has as many blocks as
-// its gather has rounds: one is gathered while the next one comes.
+// its gather has rounds: one is gathered while the next one comes. The last one
+// has nothing beside it, and is gathered in the fewest rounds.
 //
 // Two nodes of two devices, 0 holds two blocks of each of two rails; a group of
 // one block. Cells of a group are numbered by rail, then by block.
@@ -99,6 +100,8 @@ private:
   int64_t cellOf(const RailCut &cut, int64_t rail, int64_t block) const;
   int64_t gatherRounds(const RailCut &cut, const Devices &node) const;
   int64_t longestGather(const RailCut &cut) const;
+  std::vector<int64_t> teamsOf(const RailCut &cut, Span blocks) const;
+  int64_t lastGather() const;
   int64_t start(const RailCut &cut) const;
   int64_t numSteps(const RailCut &cut) const;
   double seconds(const RailCut &cut, double bytes,

@@ -82,7 +82,7 @@ public:
   /// What every routing costs at least; `hole()` comes at the same price.
   const Bounds &bounds() const;
   /// In seconds, latency counted.
-  double lowerBound() const { return bounds().seconds; }
+  double lowerBound() const { return bounds().oneRoundSeconds; }
 
 private:
   struct Joined {

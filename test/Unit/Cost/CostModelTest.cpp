@@ -2,6 +2,7 @@
 
 #include "dt/Cost/CostModel.h"
 #include "SolvedWaves.h"
+#include "dtrt/cost/TimedCollectives.h"
 
 #include <algorithm>
 #include <map>
@@ -31,6 +32,41 @@ TimedMessage message(int32_t wave, int64_t source, int64_t destination,
 constexpr double kOnNic = 1e-3 + 10e-6;
 /// The same inside a node.
 constexpr double kOnIsland = 0.125e-3 + 10e-6;
+
+/// Of a call of 200 KB, a microsecond of an island port, by `members`.
+double callSeconds(dtrt::CollectiveKind kind, std::vector<int64_t> members,
+                   const Cluster &cluster) {
+  dtrt::TimedCollective call;
+  call.kind = kind;
+  call.members = std::move(members);
+  call.blockBytes = 200'000;
+  std::vector<TimedMessage> edges;
+  dtrt::addCollective(call, cluster, edges);
+  dtrt::sortMessages(edges);
+  return predictSeconds(edges, cluster);
+}
+
+TEST(CostModel, CallsOfANodeTakeARingOrWhatTheClusterSays) {
+  using Kind = dtrt::CollectiveKind;
+  std::vector<int64_t> node = {0, 1, 2, 3, 4, 5, 6, 7}, two = {0, 1, 8, 9};
+  Cluster ring, fast;
+  fast.multicastUs = 4;
+  fast.copyEngineUs = 3;
+  auto saved = [&](Kind kind, const std::vector<int64_t> &members) {
+    return callSeconds(kind, members, ring) - callSeconds(kind, members, fast);
+  };
+  constexpr double kNear = 1e-12;
+  EXPECT_NEAR(saved(Kind::Broadcast, node), 66e-6, kNear);
+  EXPECT_NEAR(saved(Kind::AllGather, node), 67e-6, kNear); // copy engines
+  EXPECT_NEAR(saved(Kind::AllToAll, node), 67e-6, kNear);
+  for (Kind kind : {Kind::Broadcast, Kind::AllGather, Kind::AllToAll})
+    EXPECT_EQ(saved(kind, two), 0);
+  fast.copyEngineUs = 0;
+  EXPECT_NEAR(saved(Kind::AllGather, node), 66e-6, kNear);
+  EXPECT_EQ(saved(Kind::AllToAll, node), 0);
+  fast.multicastUs = 100; // the ring is faster
+  EXPECT_EQ(saved(Kind::Broadcast, node), 0);
+}
 
 TEST(CostModel, PortsOfOneDeviceRunAtOnce) {
   EXPECT_DOUBLE_EQ(
@@ -706,13 +742,19 @@ TEST(Bounds, LetNeighboursOfAHolderPassOnWhatTheyWantToo) {
   std::vector<int64_t> all, others;
   for (int64_t device = 1; device < 16; ++device)
     (device < 8 ? all : others).push_back(device);
-  EXPECT_NEAR(computeBounds({spread(others)}, cluster).seconds, kOnNic, 1e-12);
+  // What comes last then takes three rounds in the node.
+  constexpr double kInNode = 3 * 10e-6;
+  EXPECT_NEAR(computeBounds({spread(others)}, cluster).seconds,
+              kOnNic + kInNode, 1e-12);
   all.insert(all.end(), others.begin(), others.end());
   double inIsland = double(kBytes) / 200e9 + 10e-6;
-  EXPECT_NEAR(computeBounds({spread(all)}, cluster).seconds, inIsland, 1e-12);
+  Bounds toAll = computeBounds({spread(all)}, cluster);
+  EXPECT_NEAR(toAll.seconds, inIsland + kInNode, 1e-12);
+  EXPECT_NEAR(toAll.oneRoundSeconds, inIsland, 1e-12);
   // Links of the same rate count by themselves.
   cluster.links = {{{false, 0}, {false, 1}, 200}};
-  EXPECT_NEAR(computeBounds({spread(all)}, cluster).seconds, inIsland, 1e-12);
+  EXPECT_NEAR(computeBounds({spread(all)}, cluster).oneRoundSeconds, inIsland,
+              1e-12);
   // Pairs of 5 of 25 GB/s: eight of them would take 0.6 ms.
   cluster.links.clear();
   cluster.channelsPerPeer = 1;

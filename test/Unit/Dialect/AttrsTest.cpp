@@ -172,6 +172,8 @@ TEST_F(DialectTest, ClusterIsThePlansCluster) {
   cluster.interChannelGBps = 0.6;
   cluster.relays = true;
   cluster.collectives = dtrt::CollectiveChoice::Library;
+  cluster.multicastUs = 4;
+  cluster.copyEngineUs = 2.5;
   auto attr = ClusterAttr::get(&context, cluster);
   EXPECT_EQ(attr, ClusterAttr::get(&context, attr.toCluster()));
   EXPECT_EQ(attr.toCluster().links, cluster.links);
@@ -179,6 +181,8 @@ TEST_F(DialectTest, ClusterIsThePlansCluster) {
   EXPECT_TRUE(attr.toCluster().relays);
   EXPECT_EQ(attr.toCluster().collectives, dtrt::CollectiveChoice::Library);
   EXPECT_EQ(attr.toCluster().launchUs, 5);
+  EXPECT_EQ(attr.toCluster().multicastUs, 4);
+  EXPECT_EQ(attr.toCluster().copyEngineUs, 2.5);
   EXPECT_EQ(attr.toCluster().bytesPerSecond(1, 9), 0.7e9);
   EXPECT_EQ(attr.toCluster().bytesPerSecond(0, 9), 1.2e9);
   EXPECT_EQ(mlir::parseAttribute(print(attr), &context), attr);

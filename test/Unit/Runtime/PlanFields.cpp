@@ -277,8 +277,8 @@ private:
 
   void add(Cluster &cluster) {
     auto &[perNode, intra, inter, latency, pack, packLaunch, links, perNic, pxn,
-           launch, channels, intraChannel, interChannel, relays, collectives] =
-        cluster;
+           launch, channels, intraChannel, interChannel, relays, collectives,
+           multicast, copyEngine] = cluster;
     (void)collectives; // how the compiler was asked, which no reader can tell
     leaf("cluster.devicesPerNode", perNode);
     leaf("cluster.intraNodeGBps", intra);
@@ -293,6 +293,8 @@ private:
     leaf("cluster.intraChannelGBps", intraChannel);
     leaf("cluster.interChannelGBps", interChannel);
     leaf("cluster.relays", relays);
+    leaf("cluster.multicastUs", multicast);
+    leaf("cluster.copyEngineUs", copyEngine);
     list("cluster.links", links);
     for (auto &[from, to, GBps] : links) {
       for (LinkEnd *end : {&from, &to}) {

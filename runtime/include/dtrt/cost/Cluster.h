@@ -85,6 +85,11 @@ struct Cluster {
   bool relays = false;
   /// Whether collectives are calls of a library, or messages.
   CollectiveChoice collectives = CollectiveChoice::Auto;
+  /// What a library's call among devices of one node takes beside its bytes
+  /// where it has no ring: where the switch multicasts what one sends to all
+  /// (NVLink SHARP: broadcasts, all-gathers), and where copy engines write to
+  /// all peers at once (all-gathers, all-to-alls). 0: it has none of these.
+  double multicastUs = 0, copyEngineUs = 0;
 
   static constexpr double kIntraChannelGBps = 10.3, kInterChannelGBps = 14;
 
@@ -182,6 +187,24 @@ struct Cluster {
   double latencySeconds() const { return latencyUs * 1e-6; }
   /// What a wave of one message takes beside its bytes.
   double waveSeconds() const { return (latencyUs + launchUs) * 1e-6; }
+  /// Whether a library's calls may be faster than a ring.
+  bool hasFastCalls() const { return multicastUs > 0 || copyEngineUs > 0; }
+  /// What each round of forwards after the first adds at least. A library's
+  /// ring has a latency for each, and one launch; its faster calls have no
+  /// rounds.
+  double roundSeconds() const {
+    if (collectives == CollectiveChoice::Messages)
+      return waveSeconds();
+    return hasFastCalls() ? 0 : latencySeconds();
+  }
+  /// What anything that moves takes at least, beside its bytes.
+  double leastWaveSeconds() const {
+    double least = latencyUs;
+    for (double us : {multicastUs, copyEngineUs})
+      if (us > 0 && collectives != CollectiveChoice::Messages)
+        least = std::min(least, us);
+    return (least + launchUs) * 1e-6;
+  }
   /// Seconds that a message is on the wire, without latency.
   double wireSeconds(int64_t from, int64_t to, int64_t bytes) const {
     return double(bytes) / bytesPerSecond(from, to);

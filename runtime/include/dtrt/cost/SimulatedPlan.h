@@ -17,7 +17,7 @@ struct MessageEnd {
   bool receive = false;
   int64_t peer = 0; // device
   int64_t bytes = 0;
-  int32_t steps = 1; // latencies that it takes
+  double steps = 1; // latencies that it takes
 };
 
 /// A step of a device's program.
@@ -48,7 +48,7 @@ public:
     int32_t wave = 0;
     uint32_t source = 0, destination = 0; // of `programs`
     int64_t bytes = 0;
-    int32_t steps = 1;
+    double steps = 1;
   };
   struct Step {
     DeviceStep::Kind kind = DeviceStep::Kind::Group;
@@ -75,7 +75,7 @@ private:
     int32_t wave = 0;
     int64_t source = 0, destination = 0, bytes = 0;
     bool receive = false;
-    int32_t steps = 1;
+    double steps = 1;
   };
   Status addMessages(const std::vector<uint32_t> &sends);
   Status joinReceives(const std::vector<uint32_t> &sends);

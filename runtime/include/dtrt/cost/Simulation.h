@@ -54,8 +54,8 @@ struct TimedMessage {
   bool isPacked = true, isUnpacked = true;
   /// Whether it has bytes that the sender's group before brought.
   bool isForward = false;
-  /// Latencies that it takes: of a library's collective, one for each step.
-  int32_t steps = 1;
+  /// Latencies that it takes: of a library's ring, one for each step.
+  double steps = 1;
   /// What is packed for it; -1: all of it.
   int64_t packBytes = -1;
 

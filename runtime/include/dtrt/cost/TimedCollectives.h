@@ -21,7 +21,9 @@ struct TimedCollective {
 
 /// Adds messages that load ports as the collective does and take as long: a
 /// ring through the members, where a byte comes to a port once, in as many
-/// steps as there are other members (NCCL's ring and Gloo's take these). An
+/// steps as there are other members (NCCL's ring and Gloo's take these), or as
+/// `multicastUs` or `copyEngineUs` of the cluster are latencies, if these are
+/// fewer. An
 /// all_to_all has a ring inside each node and one through the nodes, for what
 /// stays in the node and what does not.
 void addCollective(const TimedCollective &collective, const Cluster &cluster,

@@ -43,7 +43,8 @@ namespace dtrt {
   X(FlattenedViews, "flattened-views", "views with several dims in one")       \
   X(Fills, "fills", "views whose padding is not zeros")                        \
   X(CompressedPrograms, "compressed-programs", "programs as zstd frames")      \
-  X(ListedNumbers, "listed-numbers", "families of numbers without one step")
+  X(ListedNumbers, "listed-numbers", "families of numbers without one step")   \
+  X(FastCalls, "fast-calls", "library calls that take less than a ring")
 
 enum class Feature : uint8_t {
 #define DTRT_FEATURE_ENUM(Name, Text, Doc) Name,

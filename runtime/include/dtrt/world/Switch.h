@@ -147,7 +147,7 @@ private:
   std::unique_ptr<Transport> transport;
   std::unique_ptr<PeerShards> peerShards; // in memory of the transport's
   std::unique_ptr<ProgramRunner> runner;  // before the transport goes
-  std::unique_ptr<Watch> watching;        // while the rank is at work
+  std::unique_ptr<Watch> watching;        // from `compare` to the end
   bool warm = false;
   std::atomic<bool> hasLost{false}; // of the source, with the first byte
   bool hasArrived = false;          // all that this rank gets
