@@ -9,6 +9,7 @@ import socket
 import subprocess
 import threading
 import time
+import urllib.error
 import urllib.request
 from datetime import timedelta
 
@@ -77,16 +78,27 @@ class Cluster:
     def store(self, name="test", timeout=HANGS):
         return EtcdStore(self.addresses, name, timeout=timeout)
 
-    def leader(self):
-        """Which server leads."""
-        for number, port in enumerate(self.ports):
-            request = urllib.request.Request(
-                f"http://127.0.0.1:{port}/v3/maintenance/status", b"{}"
-            )
+    def leads(self, number):
+        """Whether a server says that it leads; one may not listen yet, while
+        the others are enough for a store."""
+        request = urllib.request.Request(
+            f"http://{self.addresses[number]}/v3/maintenance/status", b"{}"
+        )
+        try:
             with urllib.request.urlopen(request, timeout=HANGS) as answer:
                 said = json.load(answer)
-            if said["leader"] == said["header"]["member_id"]:
-                return number
+        except urllib.error.URLError:
+            return False
+        return said["leader"] == said["header"]["member_id"]
+
+    def leader(self):
+        """Which server leads."""
+        until = time.monotonic() + HANGS
+        while time.monotonic() < until:
+            for number in range(len(self.servers)):
+                if self.leads(number):
+                    return number
+            time.sleep(0.1)
         raise AssertionError("nobody leads")
 
     def kill(self, number):
