@@ -74,8 +74,8 @@ TEST(GpuPages, ALimitIsKeptAndTheErrorSaysWhoHasTheMemory) {
   EXPECT_TRUE(status.is(ErrorCode::OutOfMemory));
   EXPECT_EQ(status.message(),
             "no page of 4096 bytes more on GPU 0: the pool's limit is 8197 "
-            "bytes; the pool has 2 pages, 2 of them in use; 1073741824 of the "
-            "GPU's 17179869184 bytes are free, 16106119168 are with others");
+            "bytes; the pool has 2 pages, 2 of them in use; 1073733632 of the "
+            "GPU's 17179869184 bytes are free, 16106127360 are with others");
   // All or nothing: the page that there was room for is there for others.
   EXPECT_EQ(pool->counts().mapped, 1u);
   EXPECT_TRUE(pool->hold(at + 3 * kPage, kPage).ok());
