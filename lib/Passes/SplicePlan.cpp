@@ -116,7 +116,9 @@ dtrt::Status Splicer::writePrograms(dtrt::PlanWriter &writer) {
   return {};
 }
 
-/// Has the verifier read all that was written, and take its numbers.
+/// Has the verifier read all that was written, and takes its numbers. Copies
+/// keep the waves that they have: where one is left that nothing is sent in,
+/// there is no plan.
 dtrt::Status Splicer::measure(dtrt::PlanWriter &writer) {
   TransportPlan empty;
   empty.flows = planFlowsOf(info);
@@ -126,6 +128,8 @@ dtrt::Status Splicer::measure(dtrt::PlanWriter &writer) {
   dtrt::MeasureOptions options;
   options.features = &features;
   options.known = from.known.get();
+  int32_t lastWave = -1;
+  options.lastWave = &lastWave;
   options.visit = [&](const dtrt::RankProgram &program) -> dtrt::Status {
     if (haveSameShards(program, shards.build(program.device)))
       return {};
@@ -137,6 +141,8 @@ dtrt::Status Splicer::measure(dtrt::PlanWriter &writer) {
       [&](const dtrt::PlanReader &plan) -> dtrt::Result<dtrt::FeatureSet> {
         auto summary = dtrt::measurePlan(plan, options);
         DTRT_RETURN_IF_ERROR(summary);
+        if (summary->waves != uint64_t(lastWave + 1))
+          return dtrt::makeError("nothing is sent in a wave of the old plan");
         common.summary = *summary;
         return features;
       });

@@ -365,6 +365,9 @@ Result<PlanSummary> measurePlan(const PlanReader &plan,
     DTRT_RETURN_IF_ERROR(totals);
     if (options.features)
       *options.features = totals->features;
+    if (options.lastWave) // they are sorted by wave
+      *options.lastWave =
+          totals->sends.empty() ? -1 : totals->sends.back().wave;
     return measureTotals(plan.common(), *totals);
   });
 }

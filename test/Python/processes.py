@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import signal
 import time
 import traceback
 from datetime import timedelta
@@ -55,6 +56,13 @@ def _take(pipe, process, deadline):
         outcome = ("value", KILLED)
     process.join()
     return outcome
+
+
+def stop(child):
+    """Stops the process, a child of this one: it does nothing more, once this
+    returns. A signal alone takes effect some time after it was sent."""
+    os.kill(child, signal.SIGSTOP)
+    os.waitid(os.P_PID, child, os.WSTOPPED | os.WNOWAIT)
 
 
 def run_ranks(size, body, folder, *arguments, limit=90, context=fork):

@@ -6,7 +6,7 @@ import threading
 import time
 
 import pytest
-from processes import dynatrain
+from processes import dynatrain, stop
 from test_job import Jobs, connect
 
 ANSWER = 5.0
@@ -30,7 +30,7 @@ def bounded(host):
 def test_a_store_that_hangs_holds_up_no_other(hosts):
     """Nor while it is being connected with, which nothing can end."""
     (hung, _kept), (other, _also) = map(bounded, hosts)
-    os.kill(hosts[0].host.pid, signal.SIGSTOP)
+    stop(hosts[0].host.pid)
     told = []
 
     def ask():

@@ -59,6 +59,9 @@ struct MeasureOptions {
   VerifiedPrograms *known = nullptr;
   /// What the programs need, once all are right; null: nobody asks.
   FeatureSet *features = nullptr;
+  /// The highest wave that something is sent in, once all are right; -1: in
+  /// none. Null: nobody asks.
+  int32_t *lastWave = nullptr;
 };
 
 /// The summary that a plan should have: checks all but the one it has, and what
