@@ -181,6 +181,64 @@ bool LiveStorage::givesBack() const {
          });
 }
 
+/// What `clear` gives back.
+Status LiveStorage::rehearseClearing(Rehearsals &memories) const {
+  for (const Noted &own : noted) {
+    const TensorBinding &tensor = own.tensor;
+    auto memory = memories.find(places[indexOf(own)].memory);
+    if (tensor.side == Side::Source || !tensor.data || memory == memories.end())
+      continue;
+    auto &[pages, start, bytes] = memory->second;
+    DTRT_RETURN_IF_ERROR(bytes.release(*pages, start, tensor.offset,
+                                       tensor.offset + tensor.bytes));
+  }
+  return {};
+}
+
+Status LiveStorage::rehearse(const Instruction &instruction,
+                             Rehearsals &memories) const {
+  bool creates = instruction.op == Opcode::Create;
+  if (!creates && instruction.op != Opcode::Release)
+    return {};
+  for (const Segment &range : instruction.segments)
+    for (const BufferPart &part : partsOf(range)) {
+      const Place &place = places[indexOf(part)];
+      auto memory = memories.find(place.memory);
+      if (memory == memories.end())
+        continue;
+      auto &[pages, start, bytes] = memory->second;
+      uint64_t lo = place.offset + uint64_t(part.bytes.lo);
+      uint64_t hi = place.offset + uint64_t(part.bytes.hi);
+      DTRT_RETURN_IF_ERROR(creates ? bytes.create(*pages, start, lo, hi)
+                                   : bytes.release(*pages, start, lo, hi));
+    }
+  return {};
+}
+
+Status LiveStorage::makeSure() const {
+  std::map<PagePool *, std::unique_ptr<PageRehearsal>> pools;
+  Rehearsals memories;
+  for (const Place &place : places) {
+    PagePool *pool = place.memory ? place.memory->pool() : nullptr;
+    if (!pool || memories.count(place.memory))
+      continue;
+    auto &pages = pools[pool];
+    if (!pages)
+      pages = pool->rehearse();
+    memories.emplace(place.memory,
+                     Rehearsed{pages.get(), place.memory->address(),
+                               place.memory->pooled()});
+  }
+  if (pools.empty())
+    return {};
+  DTRT_RETURN_IF_ERROR(rehearseClearing(memories));
+  for (const Instruction &instruction : program().instructions)
+    DTRT_RETURN_IF_ERROR(rehearse(instruction, memories));
+  for (const auto &[pool, pages] : pools)
+    DTRT_RETURN_IF_ERROR(pool->makeSure(pages->mostMore()));
+  return {};
+}
+
 Status LiveStorage::clear() {
   for (const Noted &own : noted) {
     const TensorBinding &tensor = own.tensor;

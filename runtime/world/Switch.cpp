@@ -512,6 +512,7 @@ Status Switch::warmUp() {
 Status Switch::beginTogether() {
   if (plan->common().summary.mode != MemoryMode::Flat)
     return {};
+  DTRT_RETURN_IF_ERROR(storage->makeSure());
   auto begun = rendezvous->agree(Step::Begun, "", acceptAll);
   DTRT_RETURN_IF_ERROR(begun);
   hasLost = storage->givesBack();

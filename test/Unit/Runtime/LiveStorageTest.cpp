@@ -15,12 +15,66 @@ using namespace dtrt::test;
 
 namespace {
 
+/// Pages of a byte each, none of which has more than one use.
+class FakePool : public PagePool {
+public:
+  Status hold(std::byte *, uint64_t bytes) override {
+    EXPECT_LE(bytes, there - used);
+    used += bytes;
+    return {};
+  }
+  Status letGo(std::byte *, uint64_t bytes) override {
+    used -= bytes;
+    return {};
+  }
+  std::unique_ptr<PageRehearsal> rehearse() const override {
+    return std::make_unique<Rehearsal>();
+  }
+  Status makeSure(uint64_t pages) override {
+    if (used + pages > limit)
+      return makeError("no ", pages, " pages more");
+    there = std::max(there, used + pages);
+    return {};
+  }
+
+  uint64_t used = 0, there = 0, limit = UINT64_MAX;
+
+private:
+  class Rehearsal : public PageRehearsal {
+  public:
+    Status hold(std::byte *, uint64_t bytes) override {
+      more += int64_t(bytes);
+      most = std::max(most, more);
+      return {};
+    }
+    Status letGo(std::byte *, uint64_t bytes) override {
+      more -= int64_t(bytes);
+      return {};
+    }
+    uint64_t mostMore() const override { return uint64_t(most); }
+
+  private:
+    int64_t more = 0, most = 0;
+  };
+};
+
 /// What a trainer would free and allocate, byte by byte or whole.
 class FakeMemory : public LiveMemory {
 public:
   FakeMemory(uint64_t bytes, bool pages, uint64_t &all, uint64_t limit)
       : content(bytes), live(bytes), pages(pages), all(all), limit(limit) {}
 
+  /// What there is of it is the pool's from now on.
+  void moveTo(FakePool &to) {
+    own = &to;
+    to.used += uint64_t(std::count(live.begin(), live.end(), true));
+    to.there = to.used;
+  }
+  PagePool *pool() const override { return own; }
+  std::byte *address() const override {
+    return own ? const_cast<std::byte *>(content.data()) : nullptr;
+  }
+  PooledBytes pooled() const override { return PooledBytes({}, 0); }
   bool hasPages() const override { return pages; }
   Result<std::byte *> create(uint64_t lo, uint64_t hi) override {
     uint64_t added = pages ? hi - lo : exists() ? 0 : content.size();
@@ -28,10 +82,14 @@ public:
       return makeError("cannot allocate ", added, " bytes");
     set(lo, hi, true);
     all += added;
+    if (own)
+      DTRT_RETURN_IF_ERROR(own->hold(content.data() + lo, hi - lo));
     return content.data();
   }
   Status release(uint64_t lo, uint64_t hi) override {
     set(lo, hi, false);
+    if (own)
+      DTRT_RETURN_IF_ERROR(own->letGo(content.data() + lo, hi - lo));
     all -= pages ? hi - lo : exists() ? 0 : content.size();
     return {};
   }
@@ -64,6 +122,7 @@ private:
   std::vector<bool> live;
   bool pages;
   uint64_t &all, limit;
+  FakePool *own = nullptr;
 };
 
 /// One device's tensors: a memory for each, or one for all of a side and state.
@@ -210,6 +269,71 @@ TEST(LiveStorage, ComesAndGoesByPageWhereMemoryHasPages) {
     EXPECT_EQ(most, (*storage)->peakLiveBytes());
     EXPECT_EQ(trainer.all, bytesOn(trainer, Side::Destination));
   }
+}
+
+TEST(LiveStorage, MakesSureOfAllPagesBeforeAnyGoes) {
+  for (bool shared : {false, true})
+    for (bool byTensor : {false, true}) {
+      SCOPED_TRACE(shared);
+      SCOPED_TRACE(byTensor);
+      Trainer trainer(byTensor ? planByTensor(shared)
+                               : reshapePlan(MemoryMode::Flat),
+                      2, shared, UINT64_MAX, /*pages=*/true);
+      FakePool pool;
+      for (FakeMemory &memory : trainer.memories)
+        memory.moveTo(pool);
+      auto storage = LiveStorage::bind(trainer.reader.common(), trainer.program,
+                                       trainer.tensors);
+      ASSERT_TRUE(storage.ok()) << storage.status().message();
+      uint64_t before = pool.used;
+      ASSERT_TRUE((*storage)->makeSure().ok());
+      EXPECT_EQ(pool.used, before);
+      EXPECT_GT(pool.there, before);
+      pool.limit = 0; // from now on it makes none
+      uint64_t most = trainer.run(**storage);
+      EXPECT_EQ(most, pool.there);
+    }
+}
+
+TEST(LiveStorage, SaysWhichPagesThereAreNotBeforeAnyGoes) {
+  Trainer trainer(reshapePlan(MemoryMode::Flat), 2, /*shared=*/false,
+                  UINT64_MAX, /*pages=*/true);
+  FakePool pool;
+  for (FakeMemory &memory : trainer.memories)
+    memory.moveTo(pool);
+  auto storage = LiveStorage::bind(trainer.reader.common(), trainer.program,
+                                   trainer.tensors);
+  ASSERT_TRUE(storage.ok()) << storage.status().message();
+  uint64_t before = pool.used;
+  ASSERT_TRUE((*storage)->makeSure().ok());
+  uint64_t needs = pool.there - before;
+  pool.limit = pool.there - 1;
+  EXPECT_EQ((*storage)->makeSure().message(),
+            "no " + std::to_string(needs) + " pages more");
+  EXPECT_EQ(pool.used, before);
+  EXPECT_EQ(trainer.all, bytesOn(trainer, Side::Source));
+}
+
+// What has been made for the destination is given back before the program.
+TEST(LiveStorage, CountsWhatIsClearedBeforeTheProgram) {
+  Trainer trainer(reshapePlan(MemoryMode::Flat), 2, /*shared=*/false,
+                  UINT64_MAX, /*pages=*/true);
+  for (TensorBinding &tensor : trainer.tensors)
+    if (tensor.side == Side::Destination)
+      tensor.data = *tensor.memory->create(0, tensor.bytes);
+  FakePool pool;
+  for (FakeMemory &memory : trainer.memories)
+    memory.moveTo(pool);
+  auto storage = LiveStorage::bind(trainer.reader.common(), trainer.program,
+                                   trainer.tensors);
+  ASSERT_TRUE(storage.ok()) << storage.status().message();
+  uint64_t both = pool.used;
+  ASSERT_TRUE((*storage)->makeSure().ok());
+  EXPECT_EQ(pool.there, both);
+  ASSERT_TRUE((*storage)->clear().ok());
+  EXPECT_EQ(pool.used, bytesOn(trainer, Side::Source));
+  trainer.run(**storage);
+  EXPECT_EQ(pool.used, bytesOn(trainer, Side::Destination));
 }
 
 TEST(LiveStorage, LeavesTensorsThatAreTheirOwnDestination) {
