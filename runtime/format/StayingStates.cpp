@@ -4,6 +4,7 @@
 
 #include "dtrt/format/ShardView.h"
 
+#include <algorithm>
 #include <map>
 
 namespace dtrt {
@@ -135,16 +136,26 @@ private:
 
 } // namespace
 
-bool areAlike(const Family &family, const ShardRecord &source,
-              const ShardRecord &destination, unsigned state) {
+bool haveAlikeMembers(const Family &family, const ShardRecord &source,
+                      const ShardRecord &destination, unsigned state) {
   const StateInfo &info = family.states[state];
   // What has a name of its own on a side is another tensor there.
   if (source.view != kNoView || destination.view != kNoView)
     return false;
   return source.family == destination.family &&
-         source.dims == destination.dims && source.flat == destination.flat &&
+         std::equal(source.dims.begin() + family.numLeading(),
+                    source.dims.end(),
+                    destination.dims.begin() + family.numLeading(),
+                    destination.dims.end()) &&
+         source.flat == destination.flat &&
          (!source.flat || source.range == destination.range) && info.inSource &&
          info.inDestination && info.sourceDType == info.destinationDType;
+}
+
+bool areAlike(const Family &family, const ShardRecord &source,
+              const ShardRecord &destination, unsigned state) {
+  return haveAlikeMembers(family, source, destination, state) &&
+         source.dims == destination.dims;
 }
 
 bool isSamePlace(const Segment &from, const Segment &to) {

@@ -19,6 +19,8 @@
 
 namespace dtrt {
 
+struct SharedBuffer;
+
 /// The memory of one or several tensors of a trainer.
 class LiveMemory {
 public:
@@ -48,8 +50,9 @@ public:
 /// tensor all of them, by page those that have pages. Other memory of the
 /// destination is made at once, and of the source stays; so does all memory in
 /// which a tensor lies that is its own destination. A tensor that does not
-/// change (StayingStates.h) gives its memory to its destination, where each has
-/// one of its own; else it is copied.
+/// change gives its memory to its destination, where each has one of its own:
+/// what stays by the plan (StayingStates.h), and what the plan copies from its
+/// own place. Else it is copied.
 class LiveStorage : public LocalStorage {
 public:
   /// Binds all tensors as `bindTensors` does. Fails also where tensors of one
@@ -110,6 +113,7 @@ private:
   Status rehearseClearing(Rehearsals &memories) const;
   Status rehearse(const Instruction &instruction, Rehearsals &memories) const;
   void findTwins();
+  std::vector<SharedBuffer> unchanged() const;
   void findHandOvers();
   Status checkTogether() const;
   void findMoving();
