@@ -148,12 +148,19 @@ dtrt::Status Splicer::measure(dtrt::PlanWriter &writer) {
       });
 }
 
-/// Near the bound no plan is much faster. Elsewhere one from zero may be: what
-/// is as near its bound as the old plan stays, so that plans do not become
-/// slower and slower.
+/// A place that a device gets near another that wants the same may save bytes
+/// between nodes, which copies do not: they send no more above the bounds than
+/// the old plan. Near the bound of time no plan is much faster. Elsewhere one
+/// from zero may be: what is as near its bound as the old plan stays, so that
+/// plans do not become slower and slower.
 bool Splicer::isWorthKeeping() const {
   const dtrt::PlanSummary &now = common.summary;
   const dtrt::PlanSummary &before = from.plan.common().summary;
+  if (now.bytesWire - now.bytesWireLowerBound >
+          before.bytesWire - before.bytesWireLowerBound ||
+      now.bytesInterNode - now.bytesInterNodeLowerBound >
+          before.bytesInterNode - before.bytesInterNodeLowerBound)
+    return false;
   double most = kWorthKeeping;
   if (before.timeLowerBound > 0)
     most = std::max(most, before.timePredicted / before.timeLowerBound);

@@ -466,7 +466,8 @@ TEST(LiveStorage, HandsOverLayersThatADeviceKeeps) {
                 before.at({tensor.tensor, tensor.state}));
       ++kept;
     }
-    EXPECT_EQ(kept, 4u); // two layers in two states
+    EXPECT_EQ(kept, 4u); // two layers in two states, and nothing else
+    EXPECT_EQ(handedOver(**storage).size(), 2 * kept);
     for (const TensorBinding &tensor : trainer.tensors)
       EXPECT_EQ(static_cast<FakeMemory *>(tensor.memory)->exists(),
                 tensor.side == Side::Destination);
