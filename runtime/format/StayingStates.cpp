@@ -4,7 +4,6 @@
 
 #include "dtrt/format/ShardView.h"
 
-#include <algorithm>
 #include <map>
 
 namespace dtrt {
@@ -142,13 +141,12 @@ bool haveAlikeMembers(const Family &family, const ShardRecord &source,
   // What has a name of its own on a side is another tensor there.
   if (source.view != kNoView || destination.view != kNoView)
     return false;
-  return source.family == destination.family &&
-         std::equal(source.dims.begin() + family.numLeading(),
-                    source.dims.end(),
-                    destination.dims.begin() + family.numLeading(),
-                    destination.dims.end()) &&
-         source.flat == destination.flat &&
-         (!source.flat || source.range == destination.range) && info.inSource &&
+  if (source.family != destination.family || source.flat != destination.flat)
+    return false;
+  for (size_t dim = family.numLeading(); dim < source.dims.size(); ++dim)
+    if (source.dims[dim] != destination.dims[dim])
+      return false;
+  return (!source.flat || source.range == destination.range) && info.inSource &&
          info.inDestination && info.sourceDType == info.destinationDType;
 }
 
