@@ -1,0 +1,84 @@
+//===- SpliceSeconds.cpp - What a spliced plan takes at least -------------===//
+
+#include "SpliceSeconds.h"
+
+#include "dt/Cost/CostModel.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace dt {
+
+namespace {
+
+/// Of how many devices that change nothing the messages are looked at.
+constexpr size_t kMostOthers = 64;
+
+/// Some of them, in all parts of the worlds and at all places in nodes.
+std::set<int64_t> someOthers(const std::vector<uint32_t> &all,
+                             const std::set<int64_t> &devices) {
+  std::set<int64_t> out;
+  size_t step = std::max<size_t>(all.size() / kMostOthers, 1);
+  for (size_t i = 0; i * step < all.size(); ++i) {
+    int64_t device = all[std::min(i * step + i % step, all.size() - 1)];
+    if (!devices.count(device))
+      out.insert(device);
+  }
+  return out;
+}
+
+/// Messages as the cost model has them; nothing is packed.
+class Messages {
+public:
+  explicit Messages(const TransitionInfo &info) : info(info) {}
+
+  void add(int32_t wave, int64_t from, int64_t to, uint32_t flow,
+           const Box &box) {
+    bytes[{wave, from, to}] +=
+        box.volume() * info.flowWidths()[flow].bytesPerElement;
+  }
+  /// Sorted by wave.
+  std::vector<TimedMessage> take() const {
+    std::vector<TimedMessage> out;
+    for (const auto &[message, sum] : bytes) {
+      auto [wave, from, to] = message;
+      out.push_back({wave, from, to, sum, /*isPacked=*/false,
+                     /*isUnpacked=*/false});
+    }
+    return out;
+  }
+
+private:
+  const TransitionInfo &info;
+  std::map<std::tuple<int32_t, int64_t, int64_t>, int64_t> bytes;
+};
+
+} // namespace
+
+SplicedSeconds secondsOf(const TransitionInfo &info,
+                         const ChangedPlaces &places, OldPrograms &programs,
+                         const std::set<int64_t> &devices,
+                         const SplicedWaves &waves) {
+  Messages messages(info);
+  auto addKept = [&](const OldMessage &message) {
+    for (const OldPiece &piece : message.pieces)
+      if (!isChanged(places, message, piece))
+        messages.add(message.wave, message.from, message.to, piece.flow,
+                     piece.box);
+  };
+  forEachMessageOf(devices, programs, addKept);
+  forEachMessageOf(someOthers(programs.devices(), devices), programs,
+                   [&](const OldMessage &message) {
+                     if (!devices.count(message.from) &&
+                         !devices.count(message.to))
+                       addKept(message);
+                   });
+  for (const auto &[move, wave, relay] : waves.moves)
+    messages.add(wave, move.source, move.destination, move.flow, move.box);
+  std::vector<TimedMessage> all = messages.take();
+  auto ports = dtrt::busiestPorts(all, info.cluster);
+  return {dtrt::predictSeconds(all, info.cluster),
+          std::max(ports.nic, ports.island)};
+}
+
+} // namespace dt
