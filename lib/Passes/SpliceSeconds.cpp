@@ -11,22 +11,6 @@ namespace dt {
 
 namespace {
 
-/// Of how many devices that change nothing the messages are looked at.
-constexpr size_t kMostOthers = 64;
-
-/// Some of them, in all parts of the worlds and at all places in nodes.
-std::set<int64_t> someOthers(const std::vector<uint32_t> &all,
-                             const std::set<int64_t> &devices) {
-  std::set<int64_t> out;
-  size_t step = std::max<size_t>(all.size() / kMostOthers, 1);
-  for (size_t i = 0; i * step < all.size(); ++i) {
-    int64_t device = all[std::min(i * step + i % step, all.size() - 1)];
-    if (!devices.count(device))
-      out.insert(device);
-  }
-  return out;
-}
-
 /// Messages as the cost model has them; nothing is packed.
 class Messages {
 public:
@@ -67,7 +51,7 @@ SplicedSeconds secondsOf(const TransitionInfo &info,
                      piece.box);
   };
   forEachMessageOf(devices, programs, addKept);
-  forEachMessageOf(someOthers(programs.devices(), devices), programs,
+  forEachMessageOf(someOthers(programs, devices), programs,
                    [&](const OldMessage &message) {
                      if (!devices.count(message.from) &&
                          !devices.count(message.to))
