@@ -172,8 +172,17 @@ bool Splicer::mayBeWorthKeeping() {
   return seconds.atLeast <= mostTimesBound() * bound;
 }
 
+/// A place that a device gets near another that wants the same may save bytes
+/// between nodes, which copies do not: they send no more above the bounds than
+/// the old plan.
 bool Splicer::isWorthKeeping() const {
   const dtrt::PlanSummary &now = common.summary;
+  const dtrt::PlanSummary &before = from.plan.common().summary;
+  if (now.bytesWire - now.bytesWireLowerBound >
+          before.bytesWire - before.bytesWireLowerBound ||
+      now.bytesInterNode - now.bytesInterNodeLowerBound >
+          before.bytesInterNode - before.bytesInterNodeLowerBound)
+    return false;
   return now.timePredicted <= mostTimesBound() * now.timeLowerBound;
 }
 

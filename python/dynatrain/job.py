@@ -40,7 +40,7 @@ from .job_attempt import Attempt, Held, Terms, building
 from .job_launch import Launch
 from .job_log import JobLog
 from .job_losses import LossWatch
-from .job_memory import check_beside, is_flat
+from .job_memory import check_beside, is_flat, with_gpu_pages
 from .job_nccl import communicators_of
 from .job_plans import PlansAhead
 from .job_recovery import processes_of
@@ -205,7 +205,7 @@ class Job:
     ) -> None:
         _check_snapshots(snapshots)
         check_beside(beside, plans_ahead, is_flat(more))
-        gpu = communicators_of(backend, is_flat(more))
+        gpu = communicators_of(backend)
         begun = start_of(
             state, build, store, processes, rank, name, default_group
         )
@@ -242,7 +242,7 @@ class Job:
             watch=self._watch,
             gpu=gpu,
             trace=Path(trace) if trace is not None else None,
-            request=more,
+            request=with_gpu_pages(more) if gpu else more,
             layout_for=layout_for or asked_for,
             snapshots=Snapshots(self.name, snapshots) if snapshots else None,
             log=JobLog(self.name),

@@ -102,6 +102,11 @@ class Terms:
     #: Whether `build` runs beside training.
     beside: bool = True
 
+    @property
+    def device(self) -> torch.device:
+        """Where tensors of a world are."""
+        return torch.device("cpu") if self.gpu is None else self.gpu.device
+
 
 class Held(State):
     """A State whose tensors were read at one moment, between two steps."""
@@ -329,6 +334,7 @@ class Attempt:
             founded=not record.members,
             groups=self._groups,
             by_page=is_by_page(terms.request),
+            device=terms.device,
         )
         self.pulse = world.new_pulse()
         terms.watch.expect(self.number, world, self.pulse)
@@ -394,6 +400,9 @@ class Attempt:
             if self._ended.is_set():
                 switch.abort("the job has gone on")
             switch.wait()
+            if self._record.passes:
+                # Once all have come to the boundary there is no way back.
+                switch.make_sure()
         if terms.trace is not None:
             switch.time_steps()
 

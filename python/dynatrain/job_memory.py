@@ -16,6 +16,9 @@ from .errors import InvalidError
 from .hollow import local_part
 from .state import State
 
+#: What a driver maps at once; a plan's pages may be larger.
+GPU_PAGE = "2MiB"
+
 
 def is_flat(request: Mapping[str, Any]) -> bool:
     """Whether a trainer wants flat plans."""
@@ -26,6 +29,14 @@ def is_by_page(request: Mapping[str, Any]) -> bool:
     """Whether memory that can go page by page is of use."""
     memory = request.get("memory", {})
     return is_flat(request) and memory.get("granularity", "page") == "page"
+
+
+def with_gpu_pages(request: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The trainer's keys, pages as large as a GPU's: of smaller ones parts
+    would wait for the rest, and a GPU hold more than a plan says."""
+    if not is_by_page(request):
+        return request
+    return {**request, "memory": {"page": GPU_PAGE, **request["memory"]}}
 
 
 def check_beside(beside: bool, plans_ahead: bool, is_flat: bool) -> None:

@@ -17,7 +17,7 @@ from . import _C
 from .errors import InvalidError
 
 
-def communicators_of(backend: str, is_flat: bool) -> Communicators | None:
+def communicators_of(backend: str) -> Communicators | None:
     """Of what `Job` is given; over Gloo there are none."""
     if backend == "gloo":
         return None
@@ -29,11 +29,6 @@ def communicators_of(backend: str, is_flat: bool) -> Communicators | None:
         raise InvalidError("Job: backend 'nccl' is not built into this package")
     if not dist.is_nccl_available():
         raise InvalidError("Job: this torch has no NCCL")
-    if is_flat:
-        raise InvalidError(
-            "Job: memory of mode flat is the host's; on GPUs, with backend "
-            "'nccl', plans have to be of mode rollback"
-        )
     return Communicators()
 
 
@@ -44,7 +39,8 @@ class Communicators:
     place = torch.device("cuda")
 
     def __init__(self) -> None:
-        self._device = torch.device("cuda", torch.cuda.current_device())
+        #: Where the tensors of this process's worlds are.
+        self.device = torch.device("cuda", torch.cuda.current_device())
 
     def connect(
         self, store: dist.Store, rank: int, size: int, seconds: float
@@ -55,14 +51,14 @@ class Communicators:
         options.config.blocking = 0
         options._timeout = timedelta(seconds=seconds)
         made = dist.ProcessGroupNCCL(store, rank, size, options)
-        made.eager_connect_single_device(self._device)
+        made.eager_connect_single_device(self.device)
         return made
 
     def warm_up(self, group: dist.ProcessGroup) -> None:
         """What a first message connects. All of the group call this, and none
         of them has other messages under way."""
-        dist.all_reduce(torch.zeros(1, device=self._device), group=group)
-        torch.cuda.synchronize(self._device)
+        dist.all_reduce(torch.zeros(1, device=self.device), group=group)
+        torch.cuda.synchronize(self.device)
 
     def abort(self, backend: dist.Backend) -> None:
         """What waits in it ends, and it is gone."""

@@ -202,6 +202,7 @@ class PlansAhead:
             asked=now.world.asked,
             founded=False,
             groups=_Imagined(),
+            device=now.world.device,
         )
         with self._building:
             self._go_on(now)

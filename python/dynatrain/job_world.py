@@ -29,6 +29,7 @@ class JobWorld:
     asked for, `asked`, or what `Job(layout_for=...)` gives for it. group: of
     all members, connected. founded: this world is the job's first one, which
     nothing comes to. by_page: memory that can go page by page is of use.
+    device: where `make` puts modules: the host, or the process's GPU.
     """
 
     def __init__(
@@ -41,12 +42,14 @@ class JobWorld:
         groups: Groups,
         asked: Any,
         by_page: bool = False,
+        device: torch.device | None = None,
     ) -> None:
         self.epoch = epoch
         self.members = tuple(members)
         self.rank = self.members.index(name)
         self.layout, self.asked = layout, asked
         self.founded = founded
+        self.device = device or torch.device("cpu")
         self._by_page = by_page
         self._groups = groups
         self.group = self.new_group(range(self.size))
@@ -82,14 +85,16 @@ class JobWorld:
         return self._groups.new_pulse(range(self.size), self.rank)
 
     def make(self, factory: Callable[[], Module]) -> Module:
-        """A module for this world: in the job's first one as `factory` makes
-        it, later without memory, as what comes fills it (`hollow`). Then no
-        random numbers are drawn, which would be the running trainer's."""
+        """A module for this world, on its `device`: in the job's first one as
+        `factory` makes it, later without memory, as what comes fills it
+        (`hollow`). Then no random numbers are drawn, which would be the running
+        trainer's."""
         if self.founded:
-            return paged(factory()) if self._by_page else factory()
+            module = factory().to(self.device)
+            return paged(module) if self._by_page else module
         with torch.device("meta"):
             module = factory()
-        return hollow(module)
+        return hollow(module, self.device)
 
     def close(self) -> None:
         """No more groups can be made."""

@@ -177,6 +177,14 @@ class Switch:
         """
         self._run(self._native.warm_up)
 
+    def make_sure(self) -> None:
+        """Of a plan of mode flat: takes the pages of a GPU that this process
+        will need at once, after `wait`. `transfer` does it before anything
+        goes; call it earlier where you decide earlier that there is no way
+        back. OutOfMemoryError where there are not enough: then the switch has
+        ended on all processes, and every source is whole."""
+        self._run(self._native.make_sure)
+
     def transfer(self, user_data: Any = None) -> None:
         """Moves the bytes; the source must not change until it returns.
 

@@ -35,7 +35,9 @@ private:
     const ShardRecord &to =
         storage.shards(Side::Destination)[buffer.destination];
     const Family &family = storage.common().families[to.family];
-    return areAlike(family, from, to, buffer.state);
+    return haveAlikeMembers(family, from, to, buffer.state) &&
+           memberIndex(family, from, buffer.sourceMember) ==
+               memberIndex(family, to, buffer.member);
   }
 
   void look(const Instruction &instruction) {

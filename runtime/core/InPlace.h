@@ -9,16 +9,16 @@
 
 namespace dtrt {
 
-/// A buffer of a destination shard that is one of a source shard: the same
-/// state and member.
+/// A buffer of a destination shard that is one of a source shard, in the same
+/// state.
 struct SharedBuffer {
   uint32_t destination = 0, source = 0; // shards of the program
   unsigned state = 0;
-  int64_t member = 0;
+  int64_t member = 0, sourceMember = 0; // of the shards
 };
 
-/// Which of the buffers the program does not leave as they are. Both shards of
-/// a pair have to be alike, so that an element lies at one place in both, and
+/// Which of the buffers the program does not leave as they are. Both have to be
+/// of one tensor and alike, so that an element lies at one place in both, and
 /// all that the program writes there has to be copied from that very place:
 /// then nothing is written, no one who reads the source sees a change, and
 /// after a failure the source is whole.

@@ -2,6 +2,7 @@
 
 #include "dtrt/core/LiveStorage.h"
 
+#include "InPlace.h"
 #include "dtrt/format/ShardView.h"
 #include "dtrt/format/StayingStates.h"
 
@@ -49,8 +50,38 @@ void LiveStorage::findTwins() {
       staying.insert(own.tensor.memory);
 }
 
-/// What stays is handed over where a tensor of either side has all of its
-/// memory, and that may go.
+/// Buffers that stay by the plan, and others that it only copies from their own
+/// place: layers that a device keeps where its stage gets more of them.
+std::vector<SharedBuffer> LiveStorage::unchanged() const {
+  if (common().summary.mode != MemoryMode::Flat)
+    return {};
+  std::vector<SharedBuffer> out, copied;
+  for (const StayingState &stays : stayingStates(common(), program()))
+    for (int64_t member = 0;
+         member < members(Side::Destination, stays.destination); ++member)
+      out.push_back(
+          {stays.destination, stays.source, stays.state, member, member});
+  std::map<std::tuple<std::string, unsigned, uint32_t>, const Noted *> sources;
+  for (const Noted &own : noted)
+    if (own.tensor.side == Side::Source)
+      sources[{own.tensor.tensor, own.state, own.tensor.ordinal}] = &own;
+  for (const Noted &own : noted) {
+    auto from =
+        sources.find({own.tensor.tensor, own.state, own.tensor.ordinal});
+    if (own.tensor.side == Side::Destination && from != sources.end())
+      copied.push_back({own.shard, from->second->shard, own.state, own.member,
+                        from->second->member});
+  }
+  std::vector<bool> moved = findMoved(*this, copied);
+  for (size_t i = 0; i < copied.size(); ++i)
+    if (!moved[i])
+      out.push_back(copied[i]);
+  return out;
+}
+
+/// What does not change is handed over where a tensor of either side has all of
+/// its memory, and that may go. Where the plan copies it, the memory of both
+/// sides that it counts is there once.
 void LiveStorage::findHandOvers() {
   std::map<const LiveMemory *, unsigned> users;
   std::map<size_t, const Noted *> known;
@@ -63,24 +94,24 @@ void LiveStorage::findHandOvers() {
     auto found = known.find(index(side, shard, state, member));
     bool isAlone = found != known.end() &&
                    users[found->second->tensor.memory] == 1 &&
-                   found->second->tensor.offset == 0;
+                   found->second->tensor.offset == 0 &&
+                   !staying.count(found->second->tensor.memory);
     return isAlone ? found->second : nullptr;
   };
-  for (const StayingState &stays : stayingStates(common(), program()))
-    for (int64_t member = 0;
-         member < members(Side::Destination, stays.destination); ++member) {
-      const Noted *from = find(Side::Source, stays.source, stays.state, member);
-      const Noted *to =
-          find(Side::Destination, stays.destination, stays.state, member);
-      if (!from || !to || !to->tensor.memory->canTake(*from->tensor.memory) ||
-          !(isByTensor() || from->tensor.memory->hasPages()))
-        continue;
-      handOvers.push_back({from->tensor.memory, to->tensor.memory});
-      staying.insert({from->tensor.memory, to->tensor.memory});
-      LocalStorage::bind(Side::Destination, stays.destination, stays.state,
-                         member,
-                         data(Side::Source, stays.source, stays.state, member));
-    }
+  for (const SharedBuffer &own : unchanged()) {
+    const Noted *from =
+        find(Side::Source, own.source, own.state, own.sourceMember);
+    const Noted *to =
+        find(Side::Destination, own.destination, own.state, own.member);
+    if (!from || !to || !to->tensor.memory->canTake(*from->tensor.memory) ||
+        !(isByTensor() || from->tensor.memory->hasPages()))
+      continue;
+    handOvers.push_back({from->tensor.memory, to->tensor.memory});
+    staying.insert({from->tensor.memory, to->tensor.memory});
+    LocalStorage::bind(
+        Side::Destination, own.destination, own.state, own.member,
+        data(Side::Source, own.source, own.state, own.sourceMember));
+  }
 }
 
 /// Tensors of one memory are those of one storage in the plan.
@@ -179,6 +210,64 @@ bool LiveStorage::givesBack() const {
            return own.tensor.side == Side::Source &&
                   places[indexOf(own)].memory;
          });
+}
+
+/// What `clear` gives back.
+Status LiveStorage::rehearseClearing(Rehearsals &memories) const {
+  for (const Noted &own : noted) {
+    const TensorBinding &tensor = own.tensor;
+    auto memory = memories.find(places[indexOf(own)].memory);
+    if (tensor.side == Side::Source || !tensor.data || memory == memories.end())
+      continue;
+    auto &[pages, start, bytes] = memory->second;
+    DTRT_RETURN_IF_ERROR(bytes.release(*pages, start, tensor.offset,
+                                       tensor.offset + tensor.bytes));
+  }
+  return {};
+}
+
+Status LiveStorage::rehearse(const Instruction &instruction,
+                             Rehearsals &memories) const {
+  bool creates = instruction.op == Opcode::Create;
+  if (!creates && instruction.op != Opcode::Release)
+    return {};
+  for (const Segment &range : instruction.segments)
+    for (const BufferPart &part : partsOf(range)) {
+      const Place &place = places[indexOf(part)];
+      auto memory = memories.find(place.memory);
+      if (memory == memories.end())
+        continue;
+      auto &[pages, start, bytes] = memory->second;
+      uint64_t lo = place.offset + uint64_t(part.bytes.lo);
+      uint64_t hi = place.offset + uint64_t(part.bytes.hi);
+      DTRT_RETURN_IF_ERROR(creates ? bytes.create(*pages, start, lo, hi)
+                                   : bytes.release(*pages, start, lo, hi));
+    }
+  return {};
+}
+
+Status LiveStorage::makeSure() const {
+  std::map<PagePool *, std::unique_ptr<PageRehearsal>> pools;
+  Rehearsals memories;
+  for (const Place &place : places) {
+    PagePool *pool = place.memory ? place.memory->pool() : nullptr;
+    if (!pool || memories.count(place.memory))
+      continue;
+    auto &pages = pools[pool];
+    if (!pages)
+      pages = pool->rehearse();
+    memories.emplace(place.memory,
+                     Rehearsed{pages.get(), place.memory->address(),
+                               place.memory->pooled()});
+  }
+  if (pools.empty())
+    return {};
+  DTRT_RETURN_IF_ERROR(rehearseClearing(memories));
+  for (const Instruction &instruction : program().instructions)
+    DTRT_RETURN_IF_ERROR(rehearse(instruction, memories));
+  for (const auto &[pool, pages] : pools)
+    DTRT_RETURN_IF_ERROR(pool->makeSure(pages->mostMore()));
+  return {};
 }
 
 Status LiveStorage::clear() {

@@ -78,9 +78,10 @@ void markInPlace(const LocalStorage &storage,
     Key key(to.tensor, to.state, Side::Source, to.ordinal);
     auto from =
         to.side == Side::Destination ? sources.find(key) : sources.end();
-    if (from == sources.end() || from->second->member != to.member)
+    if (from == sources.end())
       continue;
-    shared.push_back({to.shard, from->second->shard, to.stateIndex, to.member});
+    shared.push_back({to.shard, from->second->shard, to.stateIndex, to.member,
+                      from->second->member});
     pairs.push_back({from->second, &to});
   }
   std::vector<bool> moved = findMoved(storage, shared);
@@ -173,7 +174,8 @@ static Status checkTwins(const std::vector<TensorBinding> &tensors,
       continue;
     const ExpectedTensor &to = expected.at(keyOf(tensors[i]));
     const ExpectedTensor &from = expected.at(keyOf(*twins[i]));
-    shared.push_back({to.shard, from.shard, to.stateIndex, to.member});
+    shared.push_back(
+        {to.shard, from.shard, to.stateIndex, to.member, from.member});
     names.push_back(&tensors[i]);
   }
   std::vector<bool> moved = findMoved(storage, shared);

@@ -32,6 +32,64 @@ CUdeviceptr pointerTo(const std::byte *at) {
   return reinterpret_cast<CUdeviceptr>(at);
 }
 
+Result<Ranges::iterator> find(Ranges &ranges, const std::byte *at,
+                              uint64_t bytes) {
+  auto found = ranges.upper_bound(at);
+  if (found != ranges.begin()) {
+    --found;
+    uint64_t first = uint64_t(at - found->first);
+    if (first <= found->second.bytes && bytes <= found->second.bytes - first)
+      return found;
+  }
+  return makeError("bytes that are not the pool's");
+}
+
+/// Calls visit(number of the page, bytes of [at, at + bytes) on it).
+template <typename Visit>
+void forEachPage(Ranges::iterator range, uint64_t page, const std::byte *at,
+                 uint64_t bytes, Visit visit) {
+  uint64_t lo = uint64_t(at - range->first), hi = lo + bytes;
+  for (uint64_t i = lo / page; i * page < hi; ++i)
+    visit(size_t(i), std::min(hi, (i + 1) * page) - std::max(lo, i * page));
+}
+
+/// Counts what would be mapped.
+class GpuPageRehearsal : public PageRehearsal {
+public:
+  GpuPageRehearsal(Ranges ranges, uint64_t page)
+      : ranges(std::move(ranges)), page(page) {}
+
+  Status hold(std::byte *at, uint64_t bytes) override {
+    auto range = find(ranges, at, bytes);
+    DTRT_RETURN_IF_ERROR(range);
+    forEachPage(*range, page, at, bytes, [&](size_t i, uint64_t part) {
+      Page &own = (*range)->second.pages[i];
+      more += own.held == 0;
+      own.held += part;
+    });
+    most = std::max(most, more);
+    return {};
+  }
+  Status letGo(std::byte *at, uint64_t bytes) override {
+    auto range = find(ranges, at, bytes);
+    DTRT_RETURN_IF_ERROR(range);
+    bool wereThere = true;
+    forEachPage(*range, page, at, bytes, [&](size_t i, uint64_t part) {
+      Page &own = (*range)->second.pages[i];
+      wereThere &= own.held >= part;
+      own.held -= std::min(own.held, part);
+      more -= own.held == 0;
+    });
+    return wereThere ? Status() : makeError("bytes go that were not there");
+  }
+  uint64_t mostMore() const override { return uint64_t(most); }
+
+private:
+  Ranges ranges;
+  const uint64_t page;
+  int64_t more = 0, most = 0; // than at the beginning
+};
+
 } // namespace
 
 struct GpuPages::State {
@@ -40,17 +98,14 @@ struct GpuPages::State {
   ~State();
 
   Status open();
-  Result<Ranges::iterator> find(std::byte *at, uint64_t bytes);
-  template <typename Visit>
-  void forEachPage(Ranges::iterator range, std::byte *at, uint64_t bytes,
-                   Visit visit);
+  Result<Handle> makePage();
   Result<Handle> takePage();
   Status mapAt(std::byte *at, Page &page);
   Status unmapAt(std::byte *at, Page &page);
   Status allowAccess(Ranges::iterator range, size_t first, size_t last);
   Status mapAll(Ranges::iterator range, const std::vector<size_t> &missing);
   Status freeRange(Ranges::iterator range);
-  Status trim();
+  Status trim(uint64_t keep);
   Status noMemory(const Status &why) const;
 
   const int gpu;
@@ -99,22 +154,26 @@ Status GpuPages::State::noMemory(const Status &why) const {
                    others.str());
 }
 
-Result<Handle> GpuPages::State::takePage() {
-  if (!spare.empty()) {
-    Handle last = spare.back();
-    spare.pop_back();
-    return last;
-  }
+Result<Handle> GpuPages::State::makePage() {
   if (counts.created >= limit / page)
     return noMemory(makeError("the pool's limit is ", limit, " bytes"));
   Handle made = kNoHandle;
   Status status =
       api.status(api.MemCreate(&made, page, &kind, 0), "the driver gives none");
   if (!status.ok())
-    return noMemory(status);
+    return noMemory(makeError(status, " (torch.cuda.empty_cache gives back "
+                                      "what torch's allocator keeps unused)"));
   ++counts.created;
   counts.mostCreated = std::max(counts.mostCreated, counts.created);
   return made;
+}
+
+Result<Handle> GpuPages::State::takePage() {
+  if (spare.empty())
+    return makePage();
+  Handle last = spare.back();
+  spare.pop_back();
+  return last;
 }
 
 Status GpuPages::State::mapAt(std::byte *at, Page &own) {
@@ -174,26 +233,6 @@ Status GpuPages::State::mapAll(Ranges::iterator range,
 // Ranges
 //===----------------------------------------------------------------------===//
 
-Result<Ranges::iterator> GpuPages::State::find(std::byte *at, uint64_t bytes) {
-  auto found = ranges.upper_bound(at);
-  if (found != ranges.begin()) {
-    --found;
-    uint64_t first = uint64_t(at - found->first);
-    if (first <= found->second.bytes && bytes <= found->second.bytes - first)
-      return found;
-  }
-  return makeError("bytes that are not the pool's");
-}
-
-/// Calls visit(number of the page, bytes of [at, at + bytes) on it).
-template <typename Visit>
-void GpuPages::State::forEachPage(Ranges::iterator range, std::byte *at,
-                                  uint64_t bytes, Visit visit) {
-  uint64_t lo = uint64_t(at - range->first), hi = lo + bytes;
-  for (uint64_t i = lo / page; i * page < hi; ++i)
-    visit(size_t(i), std::min(hi, (i + 1) * page) - std::max(lo, i * page));
-}
-
 Status GpuPages::State::freeRange(Ranges::iterator range) {
   auto *start = const_cast<std::byte *>(range->first);
   for (size_t i = 0; i < range->second.pages.size(); ++i)
@@ -206,8 +245,9 @@ Status GpuPages::State::freeRange(Ranges::iterator range) {
   return {};
 }
 
-Status GpuPages::State::trim() {
-  for (; !spare.empty(); spare.pop_back()) {
+/// Gives back to the driver what is spare, all but so many.
+Status GpuPages::State::trim(uint64_t keep) {
+  for (; spare.size() > keep; spare.pop_back()) {
     DTRT_RETURN_IF_ERROR(api.status(api.MemRelease(spare.back()),
                                     "cannot give a page of a GPU back"));
     --counts.created;
@@ -219,7 +259,7 @@ GpuPages::State::~State() {
   UseGpu use(gpu);
   while (!ranges.empty() && freeRange(ranges.begin()).ok()) {
   }
-  (void)trim();
+  (void)trim(0);
 }
 
 //===----------------------------------------------------------------------===//
@@ -262,29 +302,29 @@ Result<std::byte *> GpuPages::reserve(uint64_t bytes) {
 Status GpuPages::hold(std::byte *at, uint64_t bytes) {
   std::lock_guard<std::mutex> lock(state->mutex);
   UseGpu use(state->gpu);
-  auto range = state->find(at, bytes);
+  auto range = find(state->ranges, at, bytes);
   DTRT_RETURN_IF_ERROR(range);
   std::vector<Page> &pages = (*range)->second.pages;
   std::vector<size_t> missing;
-  state->forEachPage(*range, at, bytes, [&](size_t i, uint64_t) {
+  forEachPage(*range, state->page, at, bytes, [&](size_t i, uint64_t) {
     if (pages[i].handle == kNoHandle)
       missing.push_back(i);
   });
   DTRT_RETURN_IF_ERROR(state->mapAll(*range, missing));
-  state->forEachPage(*range, at, bytes,
-                     [&](size_t i, uint64_t part) { pages[i].held += part; });
+  forEachPage(*range, state->page, at, bytes,
+              [&](size_t i, uint64_t part) { pages[i].held += part; });
   return {};
 }
 
 Status GpuPages::letGo(std::byte *at, uint64_t bytes) {
   std::lock_guard<std::mutex> lock(state->mutex);
   UseGpu use(state->gpu);
-  auto range = state->find(at, bytes);
+  auto range = find(state->ranges, at, bytes);
   DTRT_RETURN_IF_ERROR(range);
   auto *start = const_cast<std::byte *>((*range)->first);
   std::vector<Page> &pages = (*range)->second.pages;
   Status status;
-  state->forEachPage(*range, at, bytes, [&](size_t i, uint64_t part) {
+  forEachPage(*range, state->page, at, bytes, [&](size_t i, uint64_t part) {
     if (!status.ok())
       return;
     if (pages[i].held < part) {
@@ -307,6 +347,28 @@ Status GpuPages::free(std::byte *start) {
   return state->freeRange(found);
 }
 
+std::unique_ptr<PageRehearsal> GpuPages::rehearse() const {
+  std::lock_guard<std::mutex> lock(state->mutex);
+  return std::make_unique<GpuPageRehearsal>(state->ranges, state->page);
+}
+
+Status GpuPages::makeSure(uint64_t pages) {
+  std::lock_guard<std::mutex> lock(state->mutex);
+  UseGpu use(state->gpu);
+  uint64_t before = state->spare.size();
+  while (state->spare.size() < pages) {
+    auto made = state->makePage();
+    if (!made.ok()) {
+      (void)state->trim(before);
+      return makeError(ErrorCode::OutOfMemory, pages,
+                       " pages more are needed than are in use, ", before,
+                       " are spare: ", made.status().message());
+    }
+    state->spare.push_back(*made);
+  }
+  return {};
+}
+
 bool GpuPages::has(const void *at) const {
   std::lock_guard<std::mutex> lock(state->mutex);
   auto *byte = static_cast<const std::byte *>(at);
@@ -318,7 +380,7 @@ bool GpuPages::has(const void *at) const {
 Status GpuPages::trim() {
   std::lock_guard<std::mutex> lock(state->mutex);
   UseGpu use(state->gpu);
-  return state->trim();
+  return state->trim(0);
 }
 
 GpuPageCounts GpuPages::counts() const {

@@ -135,16 +135,25 @@ private:
 
 } // namespace
 
-bool areAlike(const Family &family, const ShardRecord &source,
-              const ShardRecord &destination, unsigned state) {
+bool haveAlikeMembers(const Family &family, const ShardRecord &source,
+                      const ShardRecord &destination, unsigned state) {
   const StateInfo &info = family.states[state];
   // What has a name of its own on a side is another tensor there.
   if (source.view != kNoView || destination.view != kNoView)
     return false;
-  return source.family == destination.family &&
-         source.dims == destination.dims && source.flat == destination.flat &&
-         (!source.flat || source.range == destination.range) && info.inSource &&
+  if (source.family != destination.family || source.flat != destination.flat)
+    return false;
+  for (size_t dim = family.numLeading(); dim < source.dims.size(); ++dim)
+    if (source.dims[dim] != destination.dims[dim])
+      return false;
+  return (!source.flat || source.range == destination.range) && info.inSource &&
          info.inDestination && info.sourceDType == info.destinationDType;
+}
+
+bool areAlike(const Family &family, const ShardRecord &source,
+              const ShardRecord &destination, unsigned state) {
+  return haveAlikeMembers(family, source, destination, state) &&
+         source.dims == destination.dims;
 }
 
 bool isSamePlace(const Segment &from, const Segment &to) {

@@ -104,6 +104,12 @@ void LiveSwitch::cannotConnect(const std::string &why) {
       makeError(ErrorCode::PeerLost, "cannot connect: ", why)));
 }
 
+void LiveSwitch::makeSure() {
+  Status status;
+  interruptibly([&] { status = inner->makeSure(); });
+  check(status);
+}
+
 void LiveSwitch::warmUp() {
   Status status;
   interruptibly([&] { status = inner->warmUp(); });

@@ -49,6 +49,7 @@ public:
   /// Where the tensors lie; none: on the host.
   std::optional<int> gpu() const { return gpuOf(tensors); }
   void warmUp();
+  void makeSure();
   /// `stream`: the trainer's on its GPU, as a number; its work so far comes
   /// before the transfer.
   void transfer(const std::string &note, std::optional<uintptr_t> stream);

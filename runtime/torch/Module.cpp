@@ -437,6 +437,7 @@ PYBIND11_MODULE(_C, module) {
       .def("cannot_connect", &LiveSwitch::cannotConnect)
       .def("gpu", &LiveSwitch::gpu)
       .def("warm_up", &LiveSwitch::warmUp)
+      .def("make_sure", &LiveSwitch::makeSure)
       .def("transfer", &LiveSwitch::transfer, py::arg("note"),
            py::arg("stream") = std::nullopt)
       .def("commit", &LiveSwitch::commit)

@@ -39,13 +39,14 @@ bool isOurs(const at::DataPtr &data) { return data.get_deleter() == &giveBack; }
 TorchGpuMemory::TorchGpuMemory(
     c10::weak_intrusive_ptr<c10::StorageImpl> storage,
     std::shared_ptr<GpuPages> pool)
-    : TorchMemory(std::move(storage)), pool(std::move(pool)) {}
+    : TorchMemory(std::move(storage)), pages(std::move(pool)) {}
 
 TorchGpuMemory::~TorchGpuMemory() {
   if (kept && !isOurs(kept))
     park(std::move(kept));
   auto storage = lock();
-  bool isTorn = hasGone && live > 0 && storage && !isOurs(storage->data_ptr());
+  bool isTorn =
+      hasGone && bytes->live() > 0 && storage && !isOurs(storage->data_ptr());
   if (!isTorn)
     return;
   park(storage->set_data_ptr(at::DataPtr()));
@@ -56,9 +57,9 @@ Status TorchGpuMemory::prepare() {
   auto storage = lock();
   if (!storage || storage->nbytes() > 0 || kept)
     return {};
-  auto start = pool->reserve(needs());
+  auto start = pages->reserve(needs());
   DTRT_RETURN_IF_ERROR(start);
-  kept = at::DataPtr(*start, new Reservation{pool, *start}, &giveBack,
+  kept = at::DataPtr(*start, new Reservation{pages, *start}, &giveBack,
                      storage->device());
   return {};
 }
@@ -66,7 +67,7 @@ Status TorchGpuMemory::prepare() {
 bool TorchGpuMemory::hasPages() const {
   auto storage = lock();
   return storage &&
-         (storage->nbytes() == 0 || pool->has(storage->data_ptr().get()));
+         (storage->nbytes() == 0 || pages->has(storage->data_ptr().get()));
 }
 
 std::byte *TorchGpuMemory::address() const {
@@ -76,33 +77,32 @@ std::byte *TorchGpuMemory::address() const {
   return static_cast<std::byte *>(kept.get());
 }
 
+PooledBytes TorchGpuMemory::pooled() const {
+  if (bytes)
+    return *bytes;
+  auto storage = lock();
+  return PooledBytes(ofTensors(), storage ? storage->nbytes() : 0);
+}
+
+PooledBytes &TorchGpuMemory::bytesOf(const c10::StorageImpl &storage) {
+  if (!bytes)
+    bytes.emplace(ofTensors(), storage.nbytes());
+  return *bytes;
+}
+
 Result<std::byte *> TorchGpuMemory::create(uint64_t lo, uint64_t hi) {
   auto storage = lock();
   if (!storage)
     return makeError("the storage of a destination tensor is gone");
   DTRT_RETURN_IF_ERROR(prepare());
+  PooledBytes &own = bytesOf(*storage);
   if (storage->nbytes() == 0) {
     set(*storage, std::move(kept), needs());
     kept = at::DataPtr();
-    isCounted = true;
   }
   auto *start = static_cast<std::byte *>(storage->data_ptr().get());
-  DTRT_RETURN_IF_ERROR(pool->hold(start + lo, hi - lo));
-  live += hi - lo;
+  DTRT_RETURN_IF_ERROR(own.create(*pages, start, lo, hi));
   return start;
-}
-
-/// From now on the bytes there are those of the tensors, each as often as it is
-/// in one.
-Status TorchGpuMemory::count(std::byte *start, uint64_t bytes) {
-  if (isCounted)
-    return {};
-  isCounted = true;
-  for (auto [lo, hi] : ofTensors()) {
-    DTRT_RETURN_IF_ERROR(pool->hold(start + lo, hi - lo));
-    live += hi - lo;
-  }
-  return pool->letGo(start, bytes);
 }
 
 Status TorchGpuMemory::release(uint64_t lo, uint64_t hi) {
@@ -110,11 +110,10 @@ Status TorchGpuMemory::release(uint64_t lo, uint64_t hi) {
   if (!storage)
     return {};
   auto *start = static_cast<std::byte *>(storage->data_ptr().get());
-  DTRT_RETURN_IF_ERROR(count(start, storage->nbytes()));
+  PooledBytes &own = bytesOf(*storage);
   hasGone = true;
-  DTRT_RETURN_IF_ERROR(pool->letGo(start + lo, hi - lo));
-  live -= hi - lo;
-  if (live > 0)
+  DTRT_RETURN_IF_ERROR(own.release(*pages, start, lo, hi));
+  if (own.live() > 0)
     return {};
   kept = storage->set_data_ptr(at::DataPtr());
   set(*storage, at::DataPtr(), 0);

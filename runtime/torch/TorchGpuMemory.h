@@ -8,6 +8,7 @@
 #include "dtrt/cuda/GpuPages.h"
 
 #include <memory>
+#include <optional>
 
 namespace dtrt {
 
@@ -32,15 +33,16 @@ public:
   Result<std::byte *> create(uint64_t lo, uint64_t hi) override;
   Status release(uint64_t lo, uint64_t hi) override;
   bool canTake(const LiveMemory &from) const override;
+  PagePool *pool() const override { return pages.get(); }
+  PooledBytes pooled() const override;
 
 private:
-  Status count(std::byte *start, uint64_t bytes);
+  PooledBytes &bytesOf(const c10::StorageImpl &storage);
 
-  std::shared_ptr<GpuPages> pool;
-  at::DataPtr kept;       // the addresses of a storage without memory
-  uint64_t live = 0;      // bytes of tensors that exist
-  bool isCounted = false; // the pool counts the bytes of tensors
-  bool hasGone = false;   // a part of it
+  std::shared_ptr<GpuPages> pages;
+  at::DataPtr kept;                 // the addresses of a storage without memory
+  std::optional<PooledBytes> bytes; // once some were created or released
+  bool hasGone = false;             // a part of it
 };
 
 } // namespace dtrt

@@ -507,11 +507,17 @@ Status Switch::warmUp() {
   return leave("warm-up", Phase::Connected, runWarmUp());
 }
 
+Status Switch::makeSure() {
+  DTRT_RETURN_IF_ERROR(enter("make sure", Phase::Connected));
+  return leave("make sure", Phase::Connected, storage->makeSure());
+}
+
 /// Where the source may go for good nobody begins before all have come: until
 /// then nothing is lost, whoever fails.
 Status Switch::beginTogether() {
   if (plan->common().summary.mode != MemoryMode::Flat)
     return {};
+  DTRT_RETURN_IF_ERROR(storage->makeSure());
   auto begun = rendezvous->agree(Step::Begun, "", acceptAll);
   DTRT_RETURN_IF_ERROR(begun);
   hasLost = storage->givesBack();

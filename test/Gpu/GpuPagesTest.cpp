@@ -93,6 +93,98 @@ TEST(GpuPages, ADriverWithoutMemoryIsNamed) {
   EXPECT_EQ(pool->counts().mapped, 0u);
 }
 
+TEST(GpuPages, WhatIsRehearsedIsWhatHappens) {
+  constexpr uint64_t kPages = 6;
+  uint64_t seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  for (int round = 0; round < 50; ++round) {
+    auto pool = makePool();
+    std::byte *ranges[] = {*pool->reserve(kPages * kPage),
+                           *pool->reserve(kPages * kPage)};
+    struct Held {
+      std::byte *at;
+      uint64_t bytes;
+    };
+    std::vector<Held> held;
+    auto step = [&](PageUse &pages, std::vector<Held> &held) {
+      if (!held.empty() && random() % 2) {
+        size_t i = random() % held.size();
+        EXPECT_TRUE(pages.letGo(held[i].at, held[i].bytes).ok());
+        held.erase(held.begin() + long(i));
+        return;
+      }
+      uint64_t lo = random() % (kPages * kPage - 1);
+      Held own = {ranges[random() % 2] + lo,
+                  1 + random() % (kPages * kPage - lo)};
+      EXPECT_TRUE(pages.hold(own.at, own.bytes).ok());
+      held.push_back(own);
+    };
+    for (int i = 0; i < 5; ++i)
+      step(*pool, held);
+    ASSERT_TRUE(pool->trim().ok());
+    uint64_t before = pool->counts().mapped;
+    auto rehearsal = pool->rehearse();
+    auto script = random;
+    auto copy = held;
+    for (int i = 0; i < 20; ++i)
+      step(*rehearsal, copy);
+    EXPECT_EQ(pool->counts().mapped, before);
+    random = script;
+    uint64_t most = before;
+    for (int i = 0; i < 20; ++i) {
+      step(*pool, held);
+      most = std::max(most, pool->counts().mapped);
+    }
+    EXPECT_EQ(rehearsal->mostMore(), most - before);
+  }
+}
+
+TEST(GpuPages, PagesThatAreMadeSureOfAreThereWhenTheDriverHasNone) {
+  setFakeDriver({kPage, 3});
+  auto pool = makePool();
+  std::byte *at = *pool->reserve(4 * kPage);
+  ASSERT_TRUE(pool->hold(at, kPage).ok());
+  ASSERT_TRUE(pool->makeSure(2).ok());
+  EXPECT_EQ(pool->counts().created, 3u);
+  ASSERT_TRUE(pool->makeSure(2).ok()); // they are there
+  Status status = pool->makeSure(3);
+  EXPECT_TRUE(status.is(ErrorCode::OutOfMemory));
+  EXPECT_EQ(status.message().find("3 pages more are needed than are in use, 2 "
+                                  "are spare: no page of 4096 bytes more on "
+                                  "GPU 0: the driver gives none"),
+            0u)
+      << status.message();
+  EXPECT_EQ(pool->counts().created, 3u); // no fewer, and no more
+  EXPECT_TRUE(pool->hold(at + kPage, 2 * kPage).ok());
+}
+
+TEST(GpuPages, WhereNotAllPagesCanBeHadTheDriverGetsThemBack) {
+  auto pool = makePool(/*limit=*/3 * kPage);
+  std::byte *at = *pool->reserve(4 * kPage);
+  ASSERT_TRUE(pool->hold(at, kPage).ok());
+  EXPECT_FALSE(pool->makeSure(3).ok());
+  EXPECT_EQ(pool->counts().created, 1u);
+  EXPECT_TRUE(pool->makeSure(2).ok());
+}
+
+// A storage of torch's pool with two tensors, one of them tied, and padding.
+TEST(GpuPages, PaddingOfAStorageGoesWithItsFirstTensor) {
+  auto pool = makePool();
+  std::byte *at = *pool->reserve(6 * kPage);
+  ASSERT_TRUE(pool->hold(at, 6 * kPage).ok());
+  PooledBytes bytes({{0, kPage}, {0, kPage}, {4 * kPage, 5 * kPage}},
+                    6 * kPage);
+  ASSERT_TRUE(bytes.release(*pool, at, 0, kPage).ok());
+  EXPECT_EQ(pool->counts().mapped, 2u);
+  EXPECT_EQ(bytes.live(), 2 * kPage);
+  ASSERT_TRUE(bytes.release(*pool, at, 0, kPage).ok());
+  ASSERT_TRUE(bytes.create(*pool, at, 5 * kPage, 6 * kPage).ok());
+  ASSERT_TRUE(bytes.release(*pool, at, 4 * kPage, 5 * kPage).ok());
+  EXPECT_EQ(pool->counts().mapped, 1u);
+  EXPECT_EQ(bytes.live(), kPage);
+}
+
 TEST(GpuPages, WhatIsFreedLeavesItsPagesToOthersUntilTheyAreTrimmed) {
   auto pool = makePool();
   std::byte *at = *pool->reserve(2 * kPage);

@@ -1,10 +1,12 @@
 """Live switches in flat memory of a state of which a part does not change.
 
 Two ranks change between rows and columns of half of the tensors, and keep the
-others as they are: by rows, and whole.
+others as they are: by rows, and whole. Or they change how many layers each has.
 """
 
 import json
+import math
+import re
 import subprocess
 
 import dynatrain
@@ -56,11 +58,36 @@ def request(memory):
     }
 
 
+#: Of each rank, before and after; ranks 0 and 1 keep 0, 1 and 4, 5.
+LAYERS = [4, 2], [2, 4]
+
+
+def request_of_stages(memory):
+    before, after = (
+        {"world": RANKS, "pp": RANKS, "pp_layers": layers} for layers in LAYERS
+    )
+    return {
+        "model": {
+            "model_type": "llama",
+            "torch_dtype": "float32",
+            "hidden_size": 128,
+            "intermediate_size": 384,
+            "num_hidden_layers": 6,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 4,
+            "vocab_size": 512,
+        },
+        "source": before,
+        "destination": after,
+        "memory": {"mode": "flat", "staging": "2MiB", **memory},
+    }
+
+
 @pytest.fixture
 def compiled(tmp_path):
     """compiled(**memory) is the path of a plan."""
 
-    def compile_request(**memory):
+    def compile_request(request=request, **memory):
         path = str(tmp_path / "in-place.dtplan")
         subprocess.run(
             [BUILD / "bin" / "dt-opt", "-", "-o", path],
@@ -73,11 +100,11 @@ def compiled(tmp_path):
     return compile_request
 
 
-def content(name):
-    first = float(list(SHAPES).index(name))
-    count = SHAPES[name][0] * SHAPES[name][1]
-    values = torch.arange(count, dtype=torch.float32) + first
-    return values.view(SHAPES[name])
+def content(entry):
+    """Of the whole tensor; what is not in SHAPES is whole on its rank."""
+    shape = SHAPES.get(entry.tensor, entry.shape)
+    values = torch.arange(math.prod(shape), dtype=torch.float32)
+    return (values + sum(entry.tensor.encode())).view(shape)
 
 
 def sides(plan, rank, paged):
@@ -85,7 +112,7 @@ def sides(plan, rank, paged):
     for entry in plan.expected(rank):
         key = entry.tensor, entry.state
         if entry.side == "source":
-            tensor = entry.cut(content(entry.tensor)).clone()
+            tensor = entry.cut(content(entry)).clone()
             source[key] = dynatrain.paged(tensor) if paged else tensor
         else:
             destination[key] = dynatrain.hollow(
@@ -100,9 +127,13 @@ def wrong(plan, rank, state):
         for entry in plan.expected(rank)
         if entry.side == "destination"
         and not torch.equal(
-            state[entry.tensor, entry.state], entry.cut(content(entry.tensor))
+            state[entry.tensor, entry.state], entry.cut(content(entry))
         )
     ]
+
+
+def places_of(state):
+    return {key: tensor.data_ptr() for key, tensor in state.items()}
 
 
 def places(state):
@@ -150,6 +181,53 @@ def test_what_does_not_change_stays(
     assert told == [(stays, [*MOVED, *stays])] * RANKS, told
 
 
+def layers_of(keys):
+    found = {re.search(r"\.layers\.(\d+)\.", name) for name, _ in keys}
+    return sorted({int(match[1]) for match in found if match})
+
+
+def _move_stages(rank, store, path, shared_memory, paged):
+    """Layers of the source, and those whose memory the destination has now."""
+    plan = dynatrain.Plan.load(path)
+    source, destination = sides(plan, rank, paged)
+    before = places_of(source)
+    world = dynatrain.World(
+        store=store, rank=rank, timeout=60, shared_memory=shared_memory
+    )
+    switch = plan.prepare(world, source, destination)
+    switch.transfer()
+    switch.commit()
+    assert wrong(plan, rank, destination) == []
+    after = places_of(destination)
+    least = 64 << 10 if paged else 1  # smaller ones have no pages of their own
+    for key, tensor in destination.items():
+        stays = key in before and tensor.nbytes >= least
+        assert (before.get(key) == after[key]) == stays, key
+    return layers_of(source), layers_of(
+        key for key in destination if before.get(key) == after[key]
+    )
+
+
+@pytest.mark.parametrize("shared_memory", [True, False])
+@pytest.mark.parametrize("granularity", ["tensor", "page"])
+def test_layers_that_a_rank_keeps_stay_where_stages_move(
+    compiled, granularity, shared_memory, tmp_path
+):
+    """The plan copies them, since their shards are not the same: a live switch
+    hands them over, and what they take is there once."""
+    path = compiled(request_of_stages, granularity=granularity)
+    told = run_ranks(
+        RANKS,
+        _move_stages,
+        tmp_path,
+        path,
+        shared_memory,
+        granularity == "page",
+    )
+    kept = [([0, 1, 2, 3], [0, 1]), ([4, 5], [4, 5])]
+    assert told == kept, told
+
+
 def test_what_cannot_go_is_copied(compiled, tmp_path):
     """By page, memory without pages stays the source's, and is copied."""
     path = compiled(granularity="page")
@@ -194,7 +272,7 @@ def _fails(rank, store, path):
         for entry in plan.expected(rank)
         if entry.side == "source"
         and not torch.equal(
-            source[entry.tensor, entry.state], entry.cut(content(entry.tensor))
+            source[entry.tensor, entry.state], entry.cut(content(entry))
         )
     ]
 

@@ -5,10 +5,13 @@ import json
 import os
 import signal
 import threading
+from types import SimpleNamespace
 
 import pytest
-from dynatrain import job, job_attempt, job_nccl
+import test_job_flat as flat
+from dynatrain import job, job_attempt, job_memory, job_nccl, job_world
 from dynatrain.connections import connect_gloo
+from dynatrain.switch import Switch
 from processes import KILLED, dist, dynatrain, torch
 from test_job import LEFT, TIMEOUT, Jobs, Process, connect
 from test_job import builder as build_of
@@ -20,6 +23,7 @@ class StandIn(job_nccl.Communicators):
     """Backends of Gloo in place of NCCL's, and a list of what is done."""
 
     def __init__(self):
+        self.device = torch.device("cpu")
         self.told, self.made = [], []
 
     def tell(self, what, backend):
@@ -43,7 +47,7 @@ class StandIn(job_nccl.Communicators):
 
 def armed(stand_in, backends):
     """As if this package and torch had NCCL."""
-    job.communicators_of = lambda backend, is_flat: stand_in
+    job.communicators_of = lambda backend: stand_in
     world = job_attempt.World
 
     def made(backend, **more):
@@ -151,8 +155,76 @@ def test_what_cannot_be(options, why):
         dynatrain.Job(dist.HashStore(), build_of(None), **options)
 
 
-def test_flat_plans_are_the_hosts(monkeypatch):
-    monkeypatch.setattr(job_nccl._C, "features", lambda: ["nccl"])
-    monkeypatch.setattr(job_nccl.dist, "is_nccl_available", lambda: True)
-    with pytest.raises(dynatrain.InvalidError, match="mode rollback"):
-        job_nccl.communicators_of("nccl", True)
+def _full(port, rank, granularity, lacks):
+    """Flat plans there and back; `lacks`: the process that has no pages for
+    them, in the first of which all stay in their world."""
+    stand_in, backends = StandIn(), set()
+    armed(stand_in, backends)
+    sure = []
+
+    def make_sure(self):
+        sure.append(len(sure))
+        if lacks == rank and len(sure) == 1:
+            raise dynatrain.OutOfMemoryError("no pages")
+        make(self)
+
+    make, Switch.make_sure = Switch.make_sure, make_sure
+    with dynatrain.Job(
+        connect(port),
+        flat.build,
+        layout=0,
+        processes=2,
+        rank=rank,
+        timeout=TIMEOUT,
+        backend="nccl",
+        memory={**flat.memory(granularity), "staging": "32MiB"},
+    ) as running:
+        right, failures = [], 0
+        while running.world.epoch < 3:
+            epoch, failed = running.world.epoch, running.failure
+            running.request(layout=epoch % 2)
+            while running.world.epoch == epoch and running.failure is failed:
+                for one in running.state.matrices.own:
+                    one.add_(1)
+                running.state.step += 1
+                running.boundary(running.state.step)
+            failures += running.failure is not failed
+            right.append(running.state.matrices.is_right(running.state.step))
+        return json.dumps([right, failures, len(sure)])
+
+
+@pytest.mark.parametrize("lacks", [None, 1])
+@pytest.mark.parametrize("granularity", ["tensor", "page"])
+def test_flat_plans_have_their_pages_before_the_point_of_no_return(
+    jobs, granularity, lacks
+):
+    jobs.all = [
+        Process(_full, jobs.port, rank, granularity, lacks) for rank in range(2)
+    ]
+    failures = 0 if lacks is None else 1
+    for told in [one.outcome() for one in jobs.all]:
+        right, failed, sure = json.loads(told)
+        assert right == [True] * (2 + failures)
+        assert failed == failures
+        assert sure == 2 + failures
+
+
+def test_pages_of_a_gpu_are_no_smaller_than_the_drivers():
+    given = {"memory": {"mode": "flat", "staging": "1GiB"}}
+    assert job_memory.with_gpu_pages(given)["memory"]["page"] == "2MiB"
+    for memory in (
+        {"mode": "flat", "page": "4MiB"},
+        {"mode": "flat", "granularity": "tensor"},
+        {"mode": "rollback"},
+    ):
+        assert job_memory.with_gpu_pages({"memory": memory})["memory"] == memory
+
+
+def test_modules_are_made_where_the_worlds_tensors_are():
+    """On the host where there is no GPU: the meta device stands for one."""
+    groups = SimpleNamespace(new=lambda *_: None)
+    device = torch.device("meta")
+    world = job_world.JobWorld(
+        1, ["a"], "a", None, True, groups, None, device=device
+    )
+    assert world.make(lambda: torch.nn.Linear(3, 2)).weight.device == device

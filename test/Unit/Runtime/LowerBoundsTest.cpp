@@ -721,6 +721,23 @@ TEST(LowerBounds, ByHand) {
   EXPECT_DOUBLE_EQ(found->seconds, 12.5e-9 + 2e-6);
 }
 
+TEST(LowerBounds, WhoHasItSendsToOneNodeInARound) {
+  // One of eight nodes has two bytes that the others want: 2, 4 and 8 have it.
+  TestPlan plan;
+  plan.common.families = {makeFamily("w", {}, {1})};
+  plan.programs.resize(8);
+  for (uint32_t d = 0; d < 8; ++d)
+    plan.programs[d].device = d;
+  plan.programs[0].source = {box(0, {{0, 1}})};
+  for (uint32_t d = 1; d < 8; ++d)
+    plan.programs[d].destination = {box(0, {{0, 1}})};
+  plan.common.cluster = {1, 4, 1, 10, 1000, 5, {}, 1};
+  expectBounds(plan);
+  auto found = lowerBounds(*cellsOf(plan), plan.common.cluster);
+  ASSERT_TRUE(found.ok());
+  EXPECT_DOUBLE_EQ(found->seconds, 2e-9 + 3 * 10e-6);
+}
+
 TEST(LowerBounds, WhatASiteLacksCrossesToItOnce) {
   // Node 0 has 100 elements that nodes 1 and 2 want: from it at 1 GB/s, from
   // each other at 10. Node by node each could have all from the other one.

@@ -907,8 +907,26 @@ TestPlan keptSquare() {
   return plan;
 }
 
+TestPlan movedStages() {
+  std::vector<StateInfo> states = {{"param", DType::BF16, DType::BF16},
+                                   {"master", DType::F32, DType::F32}};
+  auto make = [&](const char *name) {
+    return makeFamily(name, {{0, 1, 6}}, {4, 8}, states);
+  };
+  Holdings source = {{box(0, {{0, 4}, {0, 4}, {0, 8}}, 3),
+                      box(1, {{0, 6}, {0, 2}, {0, 8}}, 3)},
+                     {box(0, {{4, 6}, {0, 4}, {0, 8}}, 3),
+                      box(1, {{0, 6}, {2, 4}, {0, 8}}, 3)}};
+  Holdings destination = {{box(0, {{0, 2}, {0, 4}, {0, 8}}, 3),
+                           box(1, {{0, 6}, {0, 4}, {0, 4}}, 3)},
+                          {box(0, {{2, 6}, {0, 4}, {0, 8}}, 3),
+                           box(1, {{0, 6}, {0, 4}, {4, 8}}, 3)}};
+  return makePlan({make("layers.{}.whole"), make("layers.{}.cut")}, source,
+                  destination, MemoryMode::Flat);
+}
+
 TestPlan anyPlan(std::mt19937_64 &rng) {
-  switch (rng() % 11) {
+  switch (rng() % 12) {
   case 0:
     return reshapePlan();
   case 1:
@@ -932,6 +950,8 @@ TestPlan anyPlan(std::mt19937_64 &rng) {
                        : flattenedPlan();
   case 8:
     return relayPlan();
+  case 11:
+    return movedStages();
   case 7: {
     TestPlan plan = reshapePlan(MemoryMode::Flat);
     copyBeside(plan);

@@ -87,6 +87,10 @@ void copyBeside(TestPlan &plan);
 /// gets a vector of 8; device 1 has the vector. In flat memory: the square
 /// stays.
 TestPlan keptSquare();
+/// In mode flat: of six layers in two states, devices 0 and 1 have four and
+/// two, and then two and four, half of them cut otherwise. So device 0 keeps
+/// two layers of what is not cut, and device 1 two.
+TestPlan movedStages();
 /// [12, 4], two groups of 4 rows of q, 1 of k and 1 of v, from halves to
 /// tensors of their own: q and k on both devices by rows, v, the last group
 /// first, on device 1.

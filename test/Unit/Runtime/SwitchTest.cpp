@@ -298,6 +298,57 @@ TEST(Switch, AnAbortReachesAllRanks) {
     expectContains(errors[rank], "out of patience");
 }
 
+/// A pool that has no page more, and a memory in it that nobody may change.
+class Exhausted : public PagePool, public LiveMemory {
+public:
+  Status hold(std::byte *, uint64_t) override { return {}; }
+  Status letGo(std::byte *, uint64_t) override { return {}; }
+  std::unique_ptr<PageRehearsal> rehearse() const override {
+    struct Nothing : PageRehearsal {
+      Status hold(std::byte *, uint64_t) override { return {}; }
+      Status letGo(std::byte *, uint64_t) override { return {}; }
+      uint64_t mostMore() const override { return 7; }
+    };
+    return std::make_unique<Nothing>();
+  }
+  Status makeSure(uint64_t pages) override {
+    return makeError(ErrorCode::OutOfMemory, "no ", pages, " pages more");
+  }
+  bool hasPages() const override { return true; }
+  Result<std::byte *> create(uint64_t, uint64_t) override {
+    return makeError("a page was created");
+  }
+  Status release(uint64_t, uint64_t) override {
+    ADD_FAILURE() << "a page was released";
+    return {};
+  }
+  bool canTake(const LiveMemory &) const override { return false; }
+  void take(LiveMemory &) override {}
+  PagePool *pool() const override { return const_cast<Exhausted *>(this); }
+};
+
+// A rank without the pages that it will need says so when nothing has gone yet.
+TEST(Switch, WithoutPagesForAFlatPlanNoRankBegins) {
+  auto body = [](const PlanReader &plan, const World &world,
+                 Transport &transport) -> Status {
+    auto change = Switch::create(plan, world);
+    DTRT_RETURN_IF_ERROR(change);
+    Tensors tensors(plan, plan.devices()[world.rank]);
+    Exhausted exhausted;
+    if (world.rank == 2)
+      for (TensorBinding &tensor : tensors.bindings)
+        if (tensor.side == Side::Source)
+          tensor.memory = &exhausted;
+    return runAll(**change, tensors, std::make_unique<Borrowed>(transport),
+                  false);
+  };
+  for (const std::string &error :
+       runRanks(reshapePlan(MemoryMode::Flat), body)) {
+    expectContains(error, "no 7 pages more");
+    EXPECT_EQ(error.find("the old state is gone"), std::string::npos) << error;
+  }
+}
+
 TEST(Switch, AWorldOfAnotherSizeIsRefused) {
   PlanReader plan = reshapePlan().reader();
   World world;

@@ -10,6 +10,7 @@
 #ifndef DTRT_CORE_LIVESTORAGE_H
 #define DTRT_CORE_LIVESTORAGE_H
 
+#include "dtrt/core/PagePool.h"
 #include "dtrt/core/TensorBinding.h"
 
 #include <map>
@@ -17,6 +18,8 @@
 #include <set>
 
 namespace dtrt {
+
+struct SharedBuffer;
 
 /// The memory of one or several tensors of a trainer.
 class LiveMemory {
@@ -37,14 +40,19 @@ public:
   /// Has what is in the memory of another, which has none afterwards; what was
   /// here is gone.
   virtual void take(LiveMemory &from) = 0;
+  /// Where its pages come from; null: from no pool.
+  virtual PagePool *pool() const { return nullptr; }
+  /// What there is of it in its pool.
+  virtual PooledBytes pooled() const { return {{}, 0}; }
 };
 
 /// Bound tensors, of which those with a memory come and go with the program: by
 /// tensor all of them, by page those that have pages. Other memory of the
 /// destination is made at once, and of the source stays; so does all memory in
 /// which a tensor lies that is its own destination. A tensor that does not
-/// change (StayingStates.h) gives its memory to its destination, where each has
-/// one of its own; else it is copied.
+/// change gives its memory to its destination, where each has one of its own:
+/// what stays by the plan (StayingStates.h), and what the plan copies from its
+/// own place. Else it is copied.
 class LiveStorage : public LocalStorage {
 public:
   /// Binds all tensors as `bindTensors` does. Fails also where tensors of one
@@ -61,6 +69,9 @@ public:
 
   /// Whether the program gives memory of the source back.
   bool givesBack() const;
+  /// Before anything goes: that pools have the pages that the program will need
+  /// at once. Fails where they cannot, with all memory as it was.
+  Status makeSure() const;
   /// Gives back what there is of a destination that the program creates, and
   /// hands over the memory of what stays.
   Status clear();
@@ -82,6 +93,14 @@ private:
     LiveMemory *from = nullptr, *to = nullptr;
   };
 
+  /// Memory in a pool, and what is done with it there.
+  struct Rehearsed {
+    PageRehearsal *pages = nullptr;
+    std::byte *start = nullptr;
+    PooledBytes bytes;
+  };
+  using Rehearsals = std::map<const LiveMemory *, Rehearsed>;
+
   using LocalStorage::LocalStorage;
   bool isByTensor() const {
     return common().summary.granularity == Granularity::Tensor;
@@ -91,7 +110,10 @@ private:
     return index(noted.tensor.side, noted.shard, noted.state, noted.member);
   }
   const std::string &groupOf(const Noted &noted) const;
+  Status rehearseClearing(Rehearsals &memories) const;
+  Status rehearse(const Instruction &instruction, Rehearsals &memories) const;
   void findTwins();
+  std::vector<SharedBuffer> unchanged() const;
   void findHandOvers();
   Status checkTogether() const;
   void findMoving();

@@ -27,8 +27,8 @@ struct ExpectedTensor {
   unsigned stateIndex = 0;
   int64_t member = 0;
   /// There is a tensor of this name, state and ordinal on either side, and one
-  /// may be given for both: the shard is the same before and after, and filled
-  /// only from itself.
+  /// may be given for both: it is the same before and after, and filled only
+  /// from itself.
   bool inPlace = false;
 };
 

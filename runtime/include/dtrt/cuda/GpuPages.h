@@ -11,7 +11,7 @@
 #define DTRT_CUDA_GPUPAGES_H
 
 #include "dtrt/core/MemorySource.h"
-#include "dtrt/types/Status.h"
+#include "dtrt/core/PagePool.h"
 
 #include <memory>
 
@@ -27,13 +27,13 @@ struct GpuPageCounts {
 
 /// A pool of pages of one GPU. Any thread may call it. Who lets go of bytes has
 /// waited for all that reads or writes them on the GPU.
-class GpuPages {
+class GpuPages : public PagePool {
 public:
   /// At most `limit` bytes of pages. `api`: a driver's; null: the process's.
   static Result<std::shared_ptr<GpuPages>>
   create(int gpu, uint64_t limit = UINT64_MAX, const DriverApi *api = nullptr);
   /// Gives all pages and addresses back.
-  ~GpuPages();
+  ~GpuPages() override;
 
   int gpu() const;
   /// Bytes of a page.
@@ -44,9 +44,11 @@ public:
   /// Bytes [at, at + bytes) of reserved addresses exist from now on, with any
   /// content where they did not; they may do so several times. All of them, or
   /// after an error none that did not before.
-  Status hold(std::byte *at, uint64_t bytes);
+  Status hold(std::byte *at, uint64_t bytes) override;
   /// Once less. Pages without a byte that exists are there for others.
-  Status letGo(std::byte *at, uint64_t bytes);
+  Status letGo(std::byte *at, uint64_t bytes) override;
+  std::unique_ptr<PageRehearsal> rehearse() const override;
+  Status makeSure(uint64_t pages) override;
   /// Ends what `reserve` has given, whatever exists there.
   Status free(std::byte *start);
   /// Whether these are addresses of the pool.

@@ -19,8 +19,12 @@ struct StayingState {
   unsigned state = 0;
 };
 
-/// Whether an element of the state lies at the same place in both shards, a
-/// source and a destination one, and is stored alike.
+/// Whether an element of a member that both shards have, a source and a
+/// destination one, lies at the same place of it in the state, stored alike.
+bool haveAlikeMembers(const Family &family, const ShardRecord &source,
+                      const ShardRecord &destination, unsigned state);
+
+/// The same, and they have the same members.
 bool areAlike(const Family &family, const ShardRecord &source,
               const ShardRecord &destination, unsigned state);
 

@@ -83,6 +83,10 @@ public:
   /// Collective; between two steps of training, once, before `transfer`, which
   /// does it otherwise: what a transport's first messages cost.
   Status warmUp();
+  /// After `connect`, in mode flat: that pools have all pages that this rank
+  /// will need at once (PagePool.h). `transfer` does it before any rank begins;
+  /// who decides earlier that there is no way back calls it before that.
+  Status makeSure();
   /// `note` as in `compare`, of this moment; `commit` hands it to all ranks.
   Status transfer(const std::string &note = "");
   /// The note of the lowest rank that gave one to `transfer`; else that of
