@@ -76,8 +76,7 @@ std::string Replan::reportJson() const {
       json.attribute("lower_bound_s", summary.timeLowerBound);
     });
     json.attribute("programs_copied", uint64_t(programsCopied));
-    json.attribute("from_zero",
-                   why.empty() ? llvm::json::Value(nullptr) : why);
+    json.attribute("from_zero", why.empty() ? llvm::json::Value(nullptr) : why);
   });
   return text;
 }

@@ -167,8 +167,8 @@ double Splicer::mostTimesBound() const {
 /// is the old plan's, or what the busiest port carries.
 bool Splicer::mayBeWorthKeeping() {
   SplicedSeconds seconds = secondsOf(info, places, programs, devices, waves);
-  double bound = std::max(from.plan.common().summary.timeLowerBound,
-                          seconds.busiestPort);
+  double bound =
+      std::max(from.plan.common().summary.timeLowerBound, seconds.busiestPort);
   return seconds.atLeast <= mostTimesBound() * bound;
 }
 

@@ -228,12 +228,11 @@ static std::vector<bool> usedWaves(const WavesAround &around,
   };
   for (const TimedMessage &message : around.messages)
     use(message.wave);
-  forEachMessageOf(someOthers(programs, devices), programs,
-                   [&](const OldMessage &message) {
-                     if (!devices.count(message.from) &&
-                         !devices.count(message.to))
-                       use(message.wave);
-                   });
+  forEachMessageOf(
+      someOthers(programs, devices), programs, [&](const OldMessage &message) {
+        if (!devices.count(message.from) && !devices.count(message.to))
+          use(message.wave);
+      });
   return out;
 }
 

@@ -51,12 +51,11 @@ SplicedSeconds secondsOf(const TransitionInfo &info,
                      piece.box);
   };
   forEachMessageOf(devices, programs, addKept);
-  forEachMessageOf(someOthers(programs, devices), programs,
-                   [&](const OldMessage &message) {
-                     if (!devices.count(message.from) &&
-                         !devices.count(message.to))
-                       addKept(message);
-                   });
+  forEachMessageOf(
+      someOthers(programs, devices), programs, [&](const OldMessage &message) {
+        if (!devices.count(message.from) && !devices.count(message.to))
+          addKept(message);
+      });
   for (const auto &[move, wave, relay] : waves.moves)
     messages.add(wave, move.source, move.destination, move.flow, move.box);
   std::vector<TimedMessage> all = messages.take();

@@ -149,9 +149,8 @@ static void forEachSent(const PlanCommon &common, const RankProgram &program,
 Status MulticastCounter::addProgram(const PlanCommon &common,
                                     const RankProgram &program,
                                     uint64_t mostSteps) {
-  return addAll(program.device, mostSteps, [&](const auto &add) {
-    forEachSent(common, program, add);
-  });
+  return addAll(program.device, mostSteps,
+                [&](const auto &add) { forEachSent(common, program, add); });
 }
 
 Status MulticastCounter::addCarried(const Carried &carried,
