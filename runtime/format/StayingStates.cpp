@@ -85,8 +85,8 @@ private:
       uint32_t from = own.source.front(), to = own.destination.front();
       auto state = unsigned(key.front());
       const ShardRecord &after = program.destination[to];
-      if (areAlike(common.families[after.family], program.source[from], after,
-                   state))
+      if (haveAlikeMembers(common.families[after.family], program.source[from],
+                           after, state))
         found[{to, from}] |= uint64_t(1) << state;
     }
     for (const auto &[numbers, states] : found) {
@@ -148,12 +148,6 @@ bool haveAlikeMembers(const Family &family, const ShardRecord &source,
       return false;
   return (!source.flat || source.range == destination.range) && info.inSource &&
          info.inDestination && info.sourceDType == info.destinationDType;
-}
-
-bool areAlike(const Family &family, const ShardRecord &source,
-              const ShardRecord &destination, unsigned state) {
-  return haveAlikeMembers(family, source, destination, state) &&
-         source.dims == destination.dims;
 }
 
 bool isSamePlace(const Segment &from, const Segment &to) {

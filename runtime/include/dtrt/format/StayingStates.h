@@ -24,10 +24,6 @@ struct StayingState {
 bool haveAlikeMembers(const Family &family, const ShardRecord &source,
                       const ShardRecord &destination, unsigned state);
 
-/// The same, and they have the same members.
-bool areAlike(const Family &family, const ShardRecord &source,
-              const ShardRecord &destination, unsigned state);
-
 /// Whether a copy reads each element at the very place where it writes it, but
 /// for the side. Of shards that are alike.
 bool isSamePlace(const Segment &from, const Segment &to);

@@ -1,4 +1,4 @@
-//===- PooledBytes.cpp - Tensors in a storage of a pool -------------------===//
+//===- PagePool.cpp - Tensors in a storage of a pool ----------------------===//
 
 #include "dtrt/core/PagePool.h"
 
