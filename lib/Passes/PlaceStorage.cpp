@@ -322,6 +322,7 @@ void DeviceStorage::addAllRuns() {
   std::vector<Touch> sorted(touches.size());
   for (const Touch &touch : touches)
     sorted[ends[touch.buffer]++] = touch;
+  found.runs.reserve(touches.size());
   // What ended the buffer before begins this one.
   uint32_t begin = 0;
   for (const Buffers &of : found.buffers)

@@ -5,6 +5,7 @@
 #include "dt/Geometry/Painted.h"
 
 #include <algorithm>
+#include <numeric>
 
 using namespace dt;
 
@@ -138,22 +139,26 @@ void FlatJobs::addPieces(uint32_t storage, const std::vector<uint32_t> &moves,
     add({local.flow, 0, local.device, local.device, local.box}, local.box,
         /*local=*/true);
   }
+  int64_t numPieces = 0;
   for (auto [box, shape] : boxes) {
     int64_t members = 1;
     for (unsigned d = 0; d < numLeading; ++d)
       members *= (*box)[d].size();
     if (!effects.take(members))
       return;
+    numPieces += members;
   }
   std::vector<std::pair<int64_t, uint32_t>> pieces; // member, shape
+  pieces.reserve(size_t(numPieces));
+  std::vector<int64_t> members, next; // of a box
   for (auto [box, shape] : boxes) {
-    std::vector<int64_t> members = {0};
+    members.assign(1, 0);
     for (unsigned d = 0; d < numLeading; ++d) {
-      std::vector<int64_t> next;
+      next.clear();
       for (int64_t member : members)
         for (int64_t i = (*box)[d].lo; i < (*box)[d].hi; ++i)
           next.push_back(member * leading[d] + i);
-      members = std::move(next);
+      members.swap(next);
     }
     for (int64_t member : members)
       pieces.push_back({member, shape});
@@ -161,12 +166,37 @@ void FlatJobs::addPieces(uint32_t storage, const std::vector<uint32_t> &moves,
   addCohorts(leading, pieces);
 }
 
+/// By member, and those of a member by shape. Mostly members have several.
+static void sortPieces(std::vector<std::pair<int64_t, uint32_t>> &pieces,
+                       const std::vector<int64_t> &leading) {
+  size_t numMembers = 1;
+  for (int64_t extent : leading)
+    if (__builtin_mul_overflow(numMembers, size_t(extent), &numMembers) ||
+        numMembers > pieces.size())
+      return std::sort(pieces.begin(), pieces.end());
+  std::vector<size_t> ends(numMembers + 1, 0);
+  for (const auto &piece : pieces)
+    ++ends[size_t(piece.first) + 1];
+  std::partial_sum(ends.begin(), ends.end(), ends.begin());
+  std::vector<std::pair<int64_t, uint32_t>> sorted(pieces.size());
+  for (const auto &piece : pieces)
+    sorted[ends[size_t(piece.first)]++] = piece;
+  pieces.swap(sorted);
+  auto begin = pieces.begin();
+  for (size_t member = 0; member < numMembers; ++member) {
+    auto end = pieces.begin() + ptrdiff_t(ends[member]);
+    std::sort(begin, end);
+    begin = end;
+  }
+}
+
 void FlatJobs::addCohorts(const std::vector<int64_t> &leading,
                           std::vector<std::pair<int64_t, uint32_t>> &pieces) {
-  std::sort(pieces.begin(), pieces.end());
+  sortPieces(pieces, leading);
   std::map<std::vector<uint32_t>, uint32_t> byShapes;
+  std::vector<uint32_t> own; // shapes of a member
   for (size_t first = 0, last = 0; first < pieces.size(); first = last) {
-    std::vector<uint32_t> own;
+    own.clear();
     for (; last < pieces.size() && pieces[last].first == pieces[first].first;
          ++last)
       own.push_back(pieces[last].second);

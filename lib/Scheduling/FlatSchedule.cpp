@@ -129,12 +129,11 @@ private:
   WaveSchedule &schedule;
   ShardIndex source, destination;
   int64_t onBothSides = 0; // above the larger side, where nothing has gone
-  std::vector<std::vector<ScheduledMove>> movesOf; // by phase
-  int64_t numMoves = 0;                            // of all of them
-  int64_t slotBytes = 0;                           // for slots of a phase
-  ChunkBytes lastBest;                             // of the phase before
-  int32_t wave = 0;                                // the next one
-  bool repeats = false;                            // there are many phases
+  int64_t numMoves = 0;    // of the phases before
+  int64_t slotBytes = 0;   // for slots of a phase
+  ChunkBytes lastBest;     // of the phase before
+  int32_t wave = 0;        // the next one
+  bool repeats = false;    // there are many phases
 };
 
 /// What a device holds above the larger of its sides when nothing of either has
@@ -412,7 +411,7 @@ std::optional<std::string> FlatScheduler::addPhase(const FlatOrder &order,
     wave = entry.wave + 1;
   }
   numMoves += int64_t(moves.size());
-  movesOf.push_back(std::move(moves));
+  schedule.moves.insert(schedule.moves.end(), moves.begin(), moves.end());
   return std::nullopt;
 }
 
@@ -458,7 +457,7 @@ std::optional<std::string> FlatScheduler::addPhases() {
   // Phases are much alike: all sizes are tried in the first, as far as a
   // quarter of the effort goes, and in a few others those like the last that
   // was best.
-  constexpr size_t kSearched = 16, kLeastTries = 4;
+  constexpr size_t kSearched = 8, kLeastTries = 2;
   constexpr int64_t kOfFirst = 4;
   constexpr int64_t kLeastEffort = 4000; // pieces: soon scheduled
   repeats = phases.size() >= kManyPhases;
@@ -471,15 +470,17 @@ std::optional<std::string> FlatScheduler::addPhases() {
                : std::max(kLeastEffort,
                           int64_t(kLeastTries * phase.moves.size()));
   };
+  // Room that is not needed is not touched: mostly few moves are cut.
+  size_t count = 0;
+  for (const FlatPhase &phase : phases)
+    count += 2 * phase.moves.size();
+  schedule.moves.reserve(count);
   for (FlatPhase &phase : phases) {
     int64_t effort = effortOf(phase);
     number += !phase.moves.empty();
     if (auto error = addPhase(*order, std::move(phase), effort))
       return error;
   }
-  schedule.moves.reserve(size_t(numMoves));
-  for (std::vector<ScheduledMove> &moves : movesOf)
-    schedule.moves.insert(schedule.moves.end(), moves.begin(), moves.end());
   return std::nullopt;
 }
 

@@ -18,6 +18,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <optional>
 #include <queue>
 
 using namespace dt;
@@ -33,6 +34,10 @@ constexpr size_t kMostChoices = 1024, kChoices = 48, kEffects = 8192;
 /// series have several cohorts, and what has been begun counts as less.
 constexpr size_t kManyCohorts = 256;
 constexpr double kLessOfBegun = 0.5;
+
+/// Choices are compared so many at a time, in loops that compilers vectorize.
+constexpr size_t kLanes = 32;
+constexpr double kNever = std::numeric_limits<double>::infinity();
 
 class Sequencer {
 public:
@@ -95,7 +100,6 @@ private:
   size_t best();
   void add(const Due &due);
   Due take(size_t at);
-  void apply(const Due &due);
 
   const std::vector<CohortJobs> &cohorts;
   std::vector<std::vector<Block>> blocks; // by cohort
@@ -200,10 +204,12 @@ Sequencer::Due Sequencer::next(uint32_t number) {
 
 void Sequencer::add(const Due &due) {
   if (free.empty()) {
-    free.push_back(choices.size());
-    choices.emplace_back();
-    for (std::vector<double> *part : {&ofNow, &ofAll, &ofItself, &costs})
-      part->push_back(0);
+    for (size_t lane = kLanes; lane-- > 0;)
+      free.push_back(choices.size() + lane);
+    choices.resize(choices.size() + kLanes);
+    for (std::vector<double> *part : {&ofNow, &ofAll, &costs})
+      part->resize(choices.size());
+    ofItself.resize(choices.size(), kNever);
   }
   size_t at = free.back();
   free.pop_back();
@@ -231,19 +237,35 @@ void Sequencer::add(const Due &due) {
   numChanges += block.effects.size();
 }
 
+/// Does what the choice does, and frees its place. What others cost changes on
+/// its devices; of what they change there, only what it does too counts.
 Sequencer::Due Sequencer::take(size_t at) {
-  numChanges -= choices[at].block->effects.size();
-  for (const Effect &effect : choices[at].block->effects) {
+  const Choice &choice = choices[at];
+  auto members = double(choice.due.job.numMembers);
+  for (const Effect &effect : choice.block->effects) {
+    std::array<std::pair<size_t, double>, std::tuple_size_v<Bytes>> done;
+    size_t numDone = 0, place = 0;
+    for (size_t i = 0; i < effect.bytes.size(); ++i)
+      if (effect.bytes[i] != 0) {
+        done[numDone++] = {i, effect.bytes[i] * members};
+        sofar[effect.device][i] += effect.bytes[i] * members;
+      }
     std::vector<Touch> &own = touches[effect.device];
-    auto found = std::find_if(own.begin(), own.end(), [&](const Touch &touch) {
-      return touch.choice == at;
-    });
-    *found = own.back();
+    for (size_t i = 0; i < own.size(); ++i) {
+      double now = ofNow[own[i].choice];
+      for (size_t k = 0; k < numDone; ++k)
+        now += done[k].second * own[i].change[done[k].first];
+      ofNow[own[i].choice] = now;
+      place = own[i].choice == at ? i : place;
+    }
+    own[place] = own.back();
     own.pop_back();
   }
-  ofItself[at] = std::numeric_limits<double>::infinity();
+  bytes += choice.block->bytes * members;
+  numChanges -= choice.block->effects.size();
+  ofItself[at] = kNever;
   free.push_back(at);
-  return choices[at].due;
+  return choice.due;
 }
 
 /// Takes what is due next into the choices.
@@ -260,36 +282,23 @@ void Sequencer::fill(std::priority_queue<Due> &queue) {
 /// The one that takes its devices least far from their lines; of several the
 /// one that is due first.
 size_t Sequencer::best() {
-  double share = bytes / allBytes;
-  for (size_t i = 0; i < costs.size(); ++i)
-    costs[i] = 2 * (ofNow[i] - share * ofAll[i]) + ofItself[i];
-  double least = std::numeric_limits<double>::infinity();
-  size_t best = 0;
-  for (size_t i = 0; i < costs.size(); ++i)
-    if (double cost = costs[i];
-        cost < least || (cost == least && std::isfinite(cost) &&
-                         choices[best].due < choices[i].due)) {
-      least = cost;
-      best = i;
+  const double share = bytes / allBytes;
+  std::array<double, kLanes> leastOf; // by lane
+  leastOf.fill(kNever);
+  for (size_t i = 0; i < costs.size(); i += kLanes)
+    for (size_t at = i, lane = 0; lane < kLanes; ++at, ++lane) {
+      double cost = 2 * (ofNow[at] - share * ofAll[at]) + ofItself[at];
+      costs[at] = cost;
+      leastOf[lane] = cost < leastOf[lane] ? cost : leastOf[lane];
     }
-  return best;
-}
-
-void Sequencer::apply(const Due &due) {
-  const Block &block = blocks[due.job.cohort][size_t(due.job.block)];
-  auto members = double(due.job.numMembers);
-  for (const Effect &effect : block.effects) {
-    Bytes done = effect.bytes;
-    for (size_t i = 0; i < done.size(); ++i)
-      sofar[effect.device][i] += done[i] *= members;
-    for (const Touch &touch : touches[effect.device]) {
-      double now = ofNow[touch.choice];
-      for (size_t i = 0; i < done.size(); ++i)
-        now += done[i] * touch.change[i];
-      ofNow[touch.choice] = now;
-    }
-  }
-  bytes += block.bytes * members;
+  const double least = *std::min_element(leastOf.begin(), leastOf.end());
+  std::optional<size_t> best;
+  for (size_t lane = 0; lane < kLanes; ++lane)
+    for (size_t at = lane; leastOf[lane] == least && at < costs.size();
+         at += kLanes)
+      if (costs[at] == least && (!best || choices[*best].due < choices[at].due))
+        best = at;
+  return *best;
 }
 
 std::vector<FlatJob> Sequencer::run() {
@@ -301,7 +310,6 @@ std::vector<FlatJob> Sequencer::run() {
   std::vector<FlatJob> out;
   for (fill(queue); free.size() < choices.size(); fill(queue)) {
     Due chosen = take(best());
-    apply(chosen);
     out.push_back(chosen.job);
     if (series[chosen.series].before < series[chosen.series].jobs)
       queue.push(next(chosen.series));

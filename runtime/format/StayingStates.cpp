@@ -4,16 +4,17 @@
 
 #include "dtrt/format/ShardView.h"
 
+#include <algorithm>
 #include <map>
 
 namespace dtrt {
 
 namespace {
 
-/// What shards have in common that are alike, with a state.
-std::vector<int64_t> keyOf(const ShardRecord &shard, unsigned state) {
-  std::vector<int64_t> out = {int64_t(state), int64_t(shard.family),
-                              int64_t(shard.flat), int64_t(shard.view)};
+/// What shards have in common that are alike.
+std::vector<int64_t> keyOf(const ShardRecord &shard) {
+  std::vector<int64_t> out = {int64_t(shard.family), int64_t(shard.flat),
+                              int64_t(shard.view)};
   if (shard.flat)
     out.insert(out.end(), {shard.range.lo, shard.range.hi});
   for (const auto &intervals : shard.dims) {
@@ -50,8 +51,20 @@ public:
   }
 
 private:
+  /// Shards of a side that are alike.
+  struct Group {
+    std::vector<uint32_t> shards;
+    uint64_t once = 0, twice = 0; // states that one has, that several have
+
+    void add(uint32_t number, uint64_t states) {
+      shards.push_back(number);
+      twice |= once & states;
+      once |= states;
+    }
+    uint64_t single() const { return once & ~twice; }
+  };
   struct Alike {
-    std::vector<uint32_t> source, destination; // two at most
+    Group source, destination;
   };
 
   bool canStay(const Family &family) const {
@@ -60,15 +73,18 @@ private:
   }
   void note(const ShardRecord &shard, uint32_t number, Side side,
             std::map<std::vector<int64_t>, Alike> &alike) const {
-    const Family &family = common.families[shard.family];
-    if (!canStay(family))
+    if (!canStay(common.families[shard.family]))
       return;
-    for (unsigned state : statesOf(shard.states)) {
-      auto &own = alike[keyOf(shard, state)];
-      auto &list = side == Side::Source ? own.source : own.destination;
-      if (list.size() < 2)
-        list.push_back(number);
-    }
+    Alike &own = alike[keyOf(shard)];
+    (side == Side::Source ? own.source : own.destination)
+        .add(number, shard.states);
+  }
+  /// The one that has the state.
+  static uint32_t shardWith(const std::vector<ShardRecord> &all,
+                            const Group &group, unsigned state) {
+    return *std::find_if(
+        group.shards.begin(), group.shards.end(),
+        [&](uint32_t shard) { return all[shard].states >> state & 1; });
   }
 
   /// As if all that is alike stayed.
@@ -79,16 +95,16 @@ private:
     for (uint32_t i = 0; i < program.destination.size(); ++i)
       note(program.destination[i], i, Side::Destination, alike);
     std::map<std::pair<uint32_t, uint32_t>, uint64_t> found;
-    for (const auto &[key, own] : alike) {
-      if (own.source.size() != 1 || own.destination.size() != 1)
-        continue;
-      uint32_t from = own.source.front(), to = own.destination.front();
-      auto state = unsigned(key.front());
-      const ShardRecord &after = program.destination[to];
-      if (haveAlikeMembers(common.families[after.family], program.source[from],
-                           after, state))
-        found[{to, from}] |= uint64_t(1) << state;
-    }
+    for (const auto &[key, own] : alike)
+      for (unsigned state :
+           statesOf(own.source.single() & own.destination.single())) {
+        uint32_t from = shardWith(program.source, own.source, state);
+        uint32_t to = shardWith(program.destination, own.destination, state);
+        const ShardRecord &after = program.destination[to];
+        if (haveAlikeMembers(common.families[after.family],
+                             program.source[from], after, state))
+          found[{to, from}] |= uint64_t(1) << state;
+      }
     for (const auto &[numbers, states] : found) {
       auto [to, from] = numbers;
       ofSource[from].push_back(pairs.size());

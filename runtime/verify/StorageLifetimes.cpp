@@ -6,7 +6,6 @@
 #include "dtrt/format/Text.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace dtrt {
 
@@ -16,23 +15,28 @@ bool isLifetime(const Instruction &instruction) {
   return instruction.op == Opcode::Create || instruction.op == Opcode::Release;
 }
 
-/// Calls fn(index) for every tuple of the leading dims, until fn says true.
+/// Calls fn(number) for every member that the segment names, which counts them
+/// row-major among the family's, until fn says true.
 template <typename Fn>
-bool forEachMember(const Segment &segment, unsigned numLeading, Fn fn) {
-  std::vector<int64_t> index(segment.offset.begin(),
-                             segment.offset.begin() + numLeading);
-  while (true) {
-    if (fn(index))
+bool forEachMember(const Family &family, const Segment &segment, Fn fn,
+                   unsigned dim = 0, int64_t before = 0) {
+  if (dim == family.numLeading())
+    return fn(before);
+  int64_t first = before * family.leading[dim].count + segment.offset[dim];
+  for (int64_t i = 0; i < segment.size[dim]; ++i)
+    if (forEachMember(family, segment, fn, dim + 1, first + i))
       return true;
-    unsigned dim = numLeading;
-    while (dim > 0 && ++index[dim - 1] ==
-                          segment.offset[dim - 1] + segment.size[dim - 1]) {
-      --dim;
-      index[dim] = segment.offset[dim];
-    }
-    if (dim == 0)
-      return false;
+  return false;
+}
+
+/// The index, per leading dim, of a member.
+std::vector<int64_t> indexOf(const Family &family, int64_t member) {
+  std::vector<int64_t> index(family.numLeading());
+  for (size_t dim = index.size(); dim-- > 0;) {
+    index[dim] = member % family.leading[dim].count;
+    member /= family.leading[dim].count;
   }
+  return index;
 }
 
 } // namespace
@@ -41,71 +45,41 @@ bool forEachMember(const Segment &segment, unsigned numLeading, Fn fn) {
 // Events of a shard
 //===----------------------------------------------------------------------===//
 
-std::vector<int64_t> StorageLifetimes::Events::member(size_t at) const {
-  auto first = members.begin() + ptrdiff_t(at * rank);
-  return {first, first + ptrdiff_t(rank)};
-}
-
 StorageLifetimes::Events::Run StorageLifetimes::Events::of(size_t at) const {
   return {events.data() + (at > 0 ? ends[at - 1] : 0),
           events.data() + ends[at]};
 }
 
 StorageLifetimes::Events::Run
-StorageLifetimes::Events::find(const std::vector<int64_t> &member,
-                               size_t &next) const {
-  if (next < numMembers() &&
-      std::equal(member.begin(), member.end(), members.data() + next * rank))
+StorageLifetimes::Events::find(int64_t member, size_t &next) const {
+  if (next < numMembers() && members[next] == member)
     return of(next++);
-  size_t lo = 0, hi = numMembers();
-  while (lo < hi) {
-    size_t middle = lo + (hi - lo) / 2;
-    const int64_t *there = members.data() + middle * rank;
-    if (std::lexicographical_compare(there, there + rank, member.begin(),
-                                     member.end()))
-      lo = middle + 1;
-    else
-      hi = middle;
-  }
-  if (lo == numMembers() ||
-      !std::equal(member.begin(), member.end(), members.data() + lo * rank))
+  auto found = std::lower_bound(members.begin(), members.end(), member);
+  if (found == members.end() || *found != member)
     return {nullptr, nullptr};
-  next = lo + 1;
-  return of(lo);
+  next = size_t(found - members.begin()) + 1;
+  return of(next - 1);
 }
 
-void StorageLifetimes::Events::add(const std::vector<int64_t> &member,
-                                   const Event &event) {
-  rank = member.size();
-  members.insert(members.end(), member.begin(), member.end());
-  events.push_back(event);
+void StorageLifetimes::Events::add(int64_t member, const Event &event) {
+  added.push_back({member, event});
 }
 
 void StorageLifetimes::Events::sort() {
-  std::vector<size_t> order(events.size());
-  std::iota(order.begin(), order.end(), size_t(0));
-  auto start = [&](size_t at) { return members.data() + at * rank; };
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    auto [one, other] =
-        std::mismatch(start(a), start(a) + rank, start(b), start(b) + rank);
-    if (one != start(a) + rank)
-      return *one < *other;
-    return std::tie(events[a].range.lo, events[a].instruction) <
-           std::tie(events[b].range.lo, events[b].instruction);
+  std::sort(added.begin(), added.end(), [](const Entry &a, const Entry &b) {
+    return std::tie(a.member, a.event.range.lo, a.event.instruction) <
+           std::tie(b.member, b.event.range.lo, b.event.instruction);
   });
-  std::vector<int64_t> theirs;
-  std::vector<Event> sorted;
-  for (size_t at : order) {
-    if (sorted.empty() || !std::equal(start(at), start(at) + rank,
-                                      theirs.end() - ptrdiff_t(rank))) {
-      theirs.insert(theirs.end(), start(at), start(at) + rank);
+  events.reserve(added.size());
+  for (const Entry &entry : added) {
+    if (members.empty() || members.back() != entry.member) {
+      members.push_back(entry.member);
       ends.push_back(0);
     }
-    sorted.push_back(events[at]);
-    ends.back() = sorted.size();
+    events.push_back(entry.event);
+    ends.back() = events.size();
   }
-  members = std::move(theirs);
-  events = std::move(sorted);
+  added = {};
 }
 
 //===----------------------------------------------------------------------===//
@@ -128,7 +102,7 @@ StorageLifetimes::StorageLifetimes(const PlanCommon &common,
            statesOf(togetherOn(segment.side)
                         .firstOf(segment.shard, segment.states))) {
         Events &list = events[{segment.side, segment.shard, state}];
-        forEachMember(segment, family.numLeading(), [&](const auto &member) {
+        forEachMember(family, segment, [&](int64_t member) {
           list.add(member, event);
           return !steps.take();
         });
@@ -164,7 +138,7 @@ void StorageLifetimes::forEachEvent(const Segment &box, Fn fn) const {
     if (list == events.end())
       continue;
     size_t next = 0;
-    if (forEachMember(box, family.numLeading(), [&](const auto &member) {
+    if (forEachMember(family, box, [&](int64_t member) {
           return !steps.take() || visit(list->second.find(member, next));
         }))
       return;
@@ -204,12 +178,12 @@ Status StorageLifetimes::checkOnce() const {
       auto [first, end] = list.of(i);
       for (const Event *at = first; at + 1 < end; ++at)
         if (at[1].range.lo < at->range.hi)
-          return makeError("tensor '", tensorOf(family, list.member(i)),
-                           "' state '", shortened(family.states[state].name),
-                           "' is ",
-                           side == Side::Source ? "released" : "created",
-                           " twice, by instructions ", at->instruction, " and ",
-                           at[1].instruction);
+          return makeError(
+              "tensor '", tensorOf(family, indexOf(family, list.members[i])),
+              "' state '", shortened(family.states[state].name), "' is ",
+              side == Side::Source ? "released" : "created",
+              " twice, by instructions ", at->instruction, " and ",
+              at[1].instruction);
     }
   }
   return {};

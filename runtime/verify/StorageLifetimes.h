@@ -35,22 +35,25 @@ private:
   };
   /// Those of one shard and group of states, by member and then in the order of
   /// their ranges. Looks are many: nothing of it is a piece of memory by
-  /// itself.
+  /// itself. Members have the numbers that count them row-major.
   struct Events {
+    struct Entry {
+      int64_t member = 0;
+      Event event;
+    };
     using Run = std::pair<const Event *, const Event *>;
 
     size_t numMembers() const { return ends.size(); }
-    std::vector<int64_t> member(size_t at) const;
     Run of(size_t at) const;
     /// None where the member has none. `next`: where it may be, and then the
     /// place behind it: members are mostly looked for in order.
-    Run find(const std::vector<int64_t> &member, size_t &next) const;
-    void add(const std::vector<int64_t> &member, const Event &event);
-    /// All have been added; `find` may be asked.
+    Run find(int64_t member, size_t &next) const;
+    void add(int64_t member, const Event &event);
+    /// All have been added; the others may be asked.
     void sort();
 
-    size_t rank = 0;              // of members
-    std::vector<int64_t> members; // `rank` numbers each
+    std::vector<Entry> added;     // none once they have been sorted
+    std::vector<int64_t> members; // that have any
     std::vector<size_t> ends;     // where the events of each end
     std::vector<Event> events;
   };

@@ -163,6 +163,24 @@ TEST(StayingStates, NotWhatTwoShardsHave) {
               kMaster);
 }
 
+TEST(StayingStates, WhatAlikeShardsHaveOfDifferentStates) {
+  auto split = [](uint32_t masterFrom) {
+    return bytesAfter([&](TestPlan &plan) {
+      std::vector<ShardRecord> &source = plan.programs[0].source;
+      source.push_back(source[0]);
+      source[0].states = 1;
+      source.back().states = 2;
+      std::vector<Segment> &copied = copyOf(plan).segments;
+      copied.insert(copied.end(), {copied[0], copied[1]});
+      copied[0].states = copied[1].states = 1;
+      copied[2].states = copied[3].states = 2;
+      copied[2].shard = masterFrom;
+    });
+  };
+  EXPECT_EQ(split(1), kParam + kMaster);
+  EXPECT_EQ(split(0), kParam); // no copy of its own place
+}
+
 TEST(StayingStates, NotWhatSharesAStorageByTensor) {
   auto shared = [](Granularity granularity, const char *storage) {
     return bytesAfter([&](TestPlan &plan) {

@@ -326,6 +326,26 @@ TEST(Verifier, SeesSingleMembersComeAndGo) {
       "is released twice");
 }
 
+TEST(Verifier, TellsMembersOfSeveralLeadingDimsApart) {
+  ShardRecord all = box(0, {{0, 2}, {0, 3}, {0, 4}});
+  TestPlan plan = makePlan(
+      {makeFamily("layers.{}.experts.{}", {{0, 1, 2}, {0, 1, 3}}, {4})},
+      {{all}, {}}, {{}, {all}}, MemoryMode::Flat);
+  Status status = verifyPlan(plan.reader());
+  EXPECT_TRUE(status.ok()) << status.message();
+  auto &instructions = plan.programs[0].instructions;
+  ASSERT_EQ(instructions.back().op, Opcode::Release);
+  Instruction again = instructions.back();
+  again.segments.resize(1);
+  again.segments[0].offset = {1, 2, 0};
+  again.segments[0].size = {1, 1, 4};
+  instructions.push_back(again);
+  status = verifyPlan(plan.reader());
+  ASSERT_FALSE(status.ok());
+  expectContains(status.message(), "'layers.1.experts.2'");
+  expectContains(status.message(), "is released twice");
+}
+
 TEST(Verifier, SeesStorageThatIsNotThere) {
   expectContains(broken(reshapePlan(MemoryMode::Flat),
                         [](TestPlan &plan) {
