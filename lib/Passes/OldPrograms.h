@@ -45,6 +45,8 @@ public:
 
   /// Null where the plan has none, or one that cannot be read so.
   const OldProgram *of(int64_t device);
+  /// All that have one, ascending.
+  const std::vector<uint32_t> &devices() const { return plan.devices(); }
   /// Why some program cannot be read so; empty: all could.
   const std::string &problem() const { return why; }
 

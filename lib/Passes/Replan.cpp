@@ -3,6 +3,7 @@
 #include "dt/Passes/Replan.h"
 
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
 
 namespace dt {
 
@@ -19,19 +20,24 @@ std::string bytesOf(uint64_t bytes, uint64_t least) {
 
 } // namespace
 
+std::string Replan::whyFromZero() const {
+  if (bytesOnRoute > 0)
+    return "";
+  return !reason.empty() ? reason
+                         : "the old plan moves nothing that moves now between "
+                           "the same devices";
+}
+
 std::vector<std::string> Replan::report() const {
   std::vector<std::string> lines;
   auto wire = double(summary.bytesWire);
-  if (bytesOnRoute > 0)
+  if (std::string why = whyFromZero(); !why.empty())
+    lines.push_back("replanned from zero: " + why);
+  else
     lines.push_back("replanned: of the bytes on the wire " +
                     share(double(bytesOnRoute), wire) +
                     " go from where to where they went, " +
                     share(double(bytesInWave), wire) + " in the same wave");
-  else
-    lines.push_back("replanned from zero: " +
-                    (reason.empty() ? "the old plan moves nothing that moves "
-                                      "now between the same devices"
-                                    : reason));
   lines.push_back(
       "replanned: on the wire " +
       bytesOf(summary.bytesWire, summary.bytesWireLowerBound) +
@@ -49,6 +55,30 @@ std::vector<std::string> Replan::report() const {
         "replanned: {0} of {1} programs are copies of the old plan's",
         programsCopied, programsCopied + programsMade));
   return lines;
+}
+
+std::string Replan::reportJson() const {
+  std::string text, why = whyFromZero();
+  llvm::raw_string_ostream stream(text);
+  llvm::json::OStream json(stream, /*IndentSize=*/2);
+  json.object([&] {
+    json.attributeObject("bytes", [&] {
+      json.attribute("wire", summary.bytesWire);
+      json.attribute("wire_lower_bound", summary.bytesWireLowerBound);
+      json.attribute("inter_node", summary.bytesInterNode);
+      json.attribute("inter_node_lower_bound",
+                     summary.bytesInterNodeLowerBound);
+      json.attribute("on_old_route", bytesOnRoute);
+      json.attribute("in_old_wave", bytesInWave);
+    });
+    json.attributeObject("time", [&] {
+      json.attribute("predicted_s", summary.timePredicted);
+      json.attribute("lower_bound_s", summary.timeLowerBound);
+    });
+    json.attribute("programs_copied", uint64_t(programsCopied));
+    json.attribute("from_zero", why.empty() ? llvm::json::Value(nullptr) : why);
+  });
+  return text;
 }
 
 } // namespace dt

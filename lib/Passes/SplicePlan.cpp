@@ -1,7 +1,8 @@
 //===- SplicePlan.cpp - A plan from the sections of an old one ------------===//
 //
 //   1. who has another device's place now                   ChangedPlaces.h
-//   2. who sends to these, and in which wave                SpliceRoute.h
+//   2. who sends to these, and in which wave                SpliceRoute.h,
+//      unless that takes too long                           SpliceSeconds.h
 //   3. programs of all whose messages change                SplicePrograms.h
 //   4. all other sections as they are stored
 //
@@ -14,6 +15,7 @@
 
 #include "CommonSection.h"
 #include "SplicePrograms.h"
+#include "SpliceSeconds.h"
 #include "TransportReading.h"
 #include "dt/Proof/Lemmas.h"
 #include "dt/Proof/Solver.h"
@@ -35,6 +37,7 @@ namespace {
 /// A plan may take this much longer than one from zero, so that more of an old
 /// one stays.
 constexpr double kWorthKeeping = 1.05;
+constexpr const char *kMayBeSlower = "a plan from zero may be faster";
 
 class Splicer {
 public:
@@ -48,6 +51,8 @@ private:
   std::optional<std::string> write(const std::string &output);
   dtrt::Status writePrograms(dtrt::PlanWriter &writer);
   dtrt::Status measure(dtrt::PlanWriter &writer);
+  double mostTimesBound() const;
+  bool mayBeWorthKeeping();
   bool isWorthKeeping() const;
   void stateProof();
   void report();
@@ -148,11 +153,28 @@ dtrt::Status Splicer::measure(dtrt::PlanWriter &writer) {
       });
 }
 
+/// Near the bound no plan is much faster. Elsewhere one from zero may be: what
+/// is as near its bound as the old plan stays, so that plans do not become
+/// slower and slower.
+double Splicer::mostTimesBound() const {
+  const dtrt::PlanSummary &before = from.plan.common().summary;
+  if (before.timeLowerBound <= 0)
+    return kWorthKeeping;
+  return std::max(kWorthKeeping, before.timePredicted / before.timeLowerBound);
+}
+
+/// Asked as soon as there are waves. The new bound is not known then: mostly it
+/// is the old plan's, or what the busiest port carries.
+bool Splicer::mayBeWorthKeeping() {
+  SplicedSeconds seconds = secondsOf(info, places, programs, devices, waves);
+  double bound =
+      std::max(from.plan.common().summary.timeLowerBound, seconds.busiestPort);
+  return seconds.atLeast <= mostTimesBound() * bound;
+}
+
 /// A place that a device gets near another that wants the same may save bytes
 /// between nodes, which copies do not: they send no more above the bounds than
-/// the old plan. Near the bound of time no plan is much faster. Elsewhere one
-/// from zero may be: what is as near its bound as the old plan stays, so that
-/// plans do not become slower and slower.
+/// the old plan.
 bool Splicer::isWorthKeeping() const {
   const dtrt::PlanSummary &now = common.summary;
   const dtrt::PlanSummary &before = from.plan.common().summary;
@@ -161,10 +183,7 @@ bool Splicer::isWorthKeeping() const {
       now.bytesInterNode - now.bytesInterNodeLowerBound >
           before.bytesInterNode - before.bytesInterNodeLowerBound)
     return false;
-  double most = kWorthKeeping;
-  if (before.timeLowerBound > 0)
-    most = std::max(most, before.timePredicted / before.timeLowerBound);
-  return now.timePredicted <= most * now.timeLowerBound;
+  return now.timePredicted <= mostTimesBound() * now.timeLowerBound;
 }
 
 /// The verifier has checked of every program what the lemmas suppose.
@@ -197,7 +216,7 @@ std::optional<std::string> Splicer::write(const std::string &output) {
   if (!status.ok())
     return status.message();
   if (!isWorthKeeping())
-    return "a plan from zero may be faster";
+    return kMayBeSlower;
   dtrt::PlanCommon unproved = common;
   stateProof();
   status = writer->finish(unproved,
@@ -233,6 +252,8 @@ std::optional<std::string> Splicer::run(const std::string &output) {
   findDevices();
   if (auto why = spliceWaves(info, places, programs, devices, route, waves))
     return why;
+  if (!mayBeWorthKeeping())
+    return kMayBeSlower;
   if (auto why =
           splicePrograms(info, places, programs, devices, route, waves, made))
     return why;

@@ -2,6 +2,7 @@
 
 #include "SpliceRoute.h"
 
+#include "SpliceGaps.h"
 #include "dt/Routing/Reroute.h"
 #include "dt/Scheduling/Reschedule.h"
 #include "dt/Scheduling/RouteSchedule.h"
@@ -201,6 +202,51 @@ std::optional<std::string> spliceRoute(const TransitionInfo &info,
   return RouteSplicer(info, places, programs, out).run();
 }
 
+std::set<int64_t> someOthers(const OldPrograms &programs,
+                             const std::set<int64_t> &devices) {
+  constexpr size_t kMost = 64;
+  const std::vector<uint32_t> &all = programs.devices();
+  std::set<int64_t> out;
+  size_t step = std::max<size_t>(all.size() / kMost, 1);
+  for (size_t i = 0; i * step < all.size(); ++i) {
+    int64_t device = all[std::min(i * step + i % step, all.size() - 1)];
+    if (!devices.count(device))
+      out.insert(device);
+  }
+  return out;
+}
+
+/// By what stays, as far as some devices show.
+static std::vector<bool> usedWaves(const WavesAround &around,
+                                   OldPrograms &programs,
+                                   const std::set<int64_t> &devices) {
+  std::vector<bool> out;
+  auto use = [&](int32_t wave) {
+    if (size_t(wave) >= out.size())
+      out.resize(size_t(wave) + 1);
+    out[size_t(wave)] = true;
+  };
+  for (const TimedMessage &message : around.messages)
+    use(message.wave);
+  forEachMessageOf(
+      someOthers(programs, devices), programs, [&](const OldMessage &message) {
+        if (!devices.count(message.from) && !devices.count(message.to))
+          use(message.wave);
+      });
+  return out;
+}
+
+static int64_t bytesInOldWaves(const WaveProblem &problem, const OldMoves &old,
+                               const std::vector<ScheduledMove> &moves) {
+  OldMoveIndex known(old);
+  int64_t bytes = 0;
+  for (const ScheduledMove &piece : moves)
+    for (const OldMove &part : known.partsOf(piece.move))
+      if (part.wave == piece.wave)
+        bytes += part.move.box.volume() * problem.elementBytes[part.move.flow];
+  return bytes;
+}
+
 std::optional<std::string>
 spliceWaves(const TransitionInfo &info, const ChangedPlaces &places,
             OldPrograms &programs, const std::set<int64_t> &devices,
@@ -233,6 +279,9 @@ spliceWaves(const TransitionInfo &info, const ChangedPlaces &places,
     return error;
   out.moves = std::move(kept.schedule.moves);
   out.bytesInWave = kept.bytesInWave;
+  if (fillGaps(usedWaves(around, programs, devices), around.firstWave,
+               out.moves))
+    out.bytesInWave = bytesInOldWaves(problem, route.old, out.moves);
   return std::nullopt;
 }
 

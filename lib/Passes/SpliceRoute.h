@@ -11,6 +11,7 @@
 
 #include "ChangedPlaces.h"
 #include "OldPrograms.h"
+#include "dt/Routing/OldRoute.h"
 #include "dt/Scheduling/WaveProblem.h"
 
 namespace dt {
@@ -54,6 +55,11 @@ void forEachMessageOf(const std::set<int64_t> &devices, OldPrograms &programs,
         fn(message);
   }
 }
+
+/// Some devices of the old plan that are none of `devices`, in all parts of the
+/// worlds and at all places in nodes: to see from a few what all do.
+std::set<int64_t> someOthers(const OldPrograms &programs,
+                             const std::set<int64_t> &devices);
 
 struct SplicedWaves {
   std::vector<ScheduledMove> moves; // of the route

@@ -63,8 +63,8 @@ MulticastCounter::MulticastCounter(
     const std::vector<PassedOn::Elements> &passedOn)
     : passedOn(passedOn), ends(passedOn.size()) {}
 
-void MulticastCounter::addCarried(const Segment &segment, uint32_t source,
-                                  uint32_t destination, Steps &steps) {
+void MulticastCounter::addOne(const Segment &segment, uint32_t source,
+                              uint32_t destination, Steps &steps) {
   auto at = std::partition_point(
       passedOn.begin(), passedOn.end(),
       [&](const auto &elements) { return elements.family < segment.family; });
@@ -84,19 +84,44 @@ void MulticastCounter::addCarried(const Segment &segment, uint32_t source,
   }
 }
 
-Status MulticastCounter::addProgram(const PlanCommon &common,
-                                    const RankProgram &program,
-                                    uint64_t mostSteps) {
+/// forEach(fn) calls fn(segment, peer) for all that is sent, and ends where it
+/// returns false.
+template <typename ForEach>
+Status MulticastCounter::addAll(uint32_t device, uint64_t mostSteps,
+                                const ForEach &forEach) {
   Steps steps(mostSteps);
   std::vector<size_t> before;
   for (const std::vector<End> &own : ends)
     before.push_back(own.size());
+  forEach([&](const Segment &segment, uint32_t peer) {
+    addOne(segment, device, peer, steps);
+    return !steps.spent();
+  });
+  for (size_t i = 0; i < ends.size(); ++i) {
+    auto first = ends[i].begin() + before[i];
+    std::sort(first, ends[i].end());
+    ends[i].erase(std::unique(first, ends[i].end()), ends[i].end());
+  }
+  Status status = steps.status();
+  return status.ok() ? status
+                     : makeError("device ", device, ": counting multicasts ",
+                                 status.message());
+}
+
+/// Calls fn(segment, peer) for all that the messages of a program carry, until
+/// it returns false.
+template <typename Fn>
+static void forEachSent(const PlanCommon &common, const RankProgram &program,
+                        const Fn &fn) {
+  auto bytesOf = [&](const Segment &segment) {
+    return segmentBytes(common.families[segment.family], segment);
+  };
   std::map<uint64_t, const Segment *> packed; // by place in the arena
   for (const Instruction &instruction : program.instructions) {
     if (instruction.op == Opcode::Pack || instruction.op == Opcode::Relay) {
       uint64_t at = instruction.slot;
       for (const Segment &segment : instruction.segments) {
-        uint64_t bytes = segmentBytes(common.families[segment.family], segment);
+        uint64_t bytes = bytesOf(segment);
         if (bytes > 0)
           packed[at] = &segment;
         at += bytes;
@@ -106,26 +131,32 @@ Status MulticastCounter::addProgram(const PlanCommon &common,
       if (message.receive)
         continue;
       if (message.direct) {
-        addCarried(message.segment, program.device, message.peer, steps);
+        if (!fn(message.segment, message.peer))
+          return;
         continue;
       }
       uint64_t end = message.slot + message.bytes;
-      for (uint64_t at = message.slot; at < end && !steps.spent();) {
+      for (uint64_t at = message.slot; at < end;) {
         const Segment &segment = *packed.at(at);
-        addCarried(segment, program.device, message.peer, steps);
-        at += segmentBytes(common.families[segment.family], segment);
+        if (!fn(segment, message.peer))
+          return;
+        at += bytesOf(segment);
       }
     }
   }
-  for (size_t i = 0; i < ends.size(); ++i) {
-    auto first = ends[i].begin() + before[i];
-    std::sort(first, ends[i].end());
-    ends[i].erase(std::unique(first, ends[i].end()), ends[i].end());
-  }
-  Status status = steps.status();
-  return status.ok() ? status
-                     : makeError("device ", program.device,
-                                 ": counting multicasts ", status.message());
+}
+
+Status MulticastCounter::addProgram(const PlanCommon &common,
+                                    const RankProgram &program,
+                                    uint64_t mostSteps) {
+  return addAll(program.device, mostSteps,
+                [&](const auto &add) { forEachSent(common, program, add); });
+}
+
+Status MulticastCounter::addCarried(const Carried &carried,
+                                    uint64_t mostSteps) {
+  return addAll(carried.device, mostSteps,
+                [&](const auto &add) { carried.forEach(add); });
 }
 
 uint64_t MulticastCounter::count(std::vector<MulticastCounter> &counters) {

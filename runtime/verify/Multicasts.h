@@ -10,6 +10,7 @@
 #ifndef DTRT_LIB_VERIFY_MULTICASTS_H
 #define DTRT_LIB_VERIFY_MULTICASTS_H
 
+#include "Carried.h"
 #include "Steps.h"
 
 #include <map>
@@ -50,6 +51,8 @@ public:
   /// each of which may leave two ends in memory.
   Status addProgram(const PlanCommon &common, const RankProgram &program,
                     uint64_t mostSteps);
+  /// The same, by what its messages carry.
+  Status addCarried(const Carried &carried, uint64_t mostSteps);
   /// How many sets of devices share what some of them pass on, by counters of
   /// the same elements; leaves nothing in them.
   static uint64_t count(std::vector<MulticastCounter> &counters);
@@ -62,8 +65,10 @@ private:
   static End makeEnd(uint32_t place, uint32_t device, bool receives) {
     return uint64_t(place) << 33 | uint64_t(device) << 1 | uint64_t(receives);
   }
-  void addCarried(const Segment &segment, uint32_t source, uint32_t destination,
-                  Steps &steps);
+  template <typename ForEach>
+  Status addAll(uint32_t device, uint64_t mostSteps, const ForEach &forEach);
+  void addOne(const Segment &segment, uint32_t source, uint32_t destination,
+              Steps &steps);
 
   const std::vector<PassedOn::Elements> &passedOn;
   std::vector<std::vector<End>> ends; // as in `passedOn`; of a program once

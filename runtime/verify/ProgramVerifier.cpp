@@ -111,6 +111,7 @@ void ProgramTotals::add(ProgramTotals &&other) {
   collectives.insert(collectives.end(), other.collectives.begin(),
                      other.collectives.end());
   passedOn.add(std::move(other.passedOn));
+  carried.insert(carried.end(), other.carried.begin(), other.carried.end());
   shards.add(std::move(other.shards));
   for (auto sum :
        {&ProgramTotals::bytesDestination, &ProgramTotals::bytesLocal,
@@ -130,7 +131,8 @@ ProgramVerifier::ProgramVerifier(const PlanCommon &common,
                                  ProgramTotals &totals)
     : common(common), program(program), totals(totals),
       staying(stayingMasks(common, program)), steps(Steps::forProgram(program)),
-      lifetimes(common, program, steps), together(writtenTogether(program)) {}
+      lifetimes(common, program, steps), together(writtenTogether(program)),
+      carried(program.device) {}
 
 Status ProgramVerifier::verify() {
   auto found = findForwards(program);
@@ -154,6 +156,9 @@ Status ProgramVerifier::verify() {
     return makeError("device ", program.device, ": ", status.message());
   for (const TimedCopy &copy : localWork(common, program))
     totals.copies.push_back(copy);
+  carried.items = Steps::itemsOf(program);
+  if (carried.isWhole())
+    totals.carried.push_back(std::make_shared<Carried>(std::move(carried)));
   totals.shards.add(program);
   totals.sourceRanks += program.sourceRank >= 0;
   totals.destinationRanks += program.destinationRank >= 0;
@@ -431,6 +436,7 @@ Result<Digest> ProgramVerifier::stagedContent(const Message &message) {
     if (!steps.take(statesOf(staged->second.packed->states).size()))
       return steps.status();
     content.add(*staged->second.packed);
+    carried.add(*staged->second.packed, message.peer);
     if (!relays)
       totals.passedOn.addSent(*staged->second.packed);
     staged->second.used = true;
@@ -448,6 +454,7 @@ Status ProgramVerifier::send(const Instruction &instruction,
   if (message.direct) {
     DTRT_RETURN_IF_ERROR(read(message.segment));
     totals.passedOn.addSent(message.segment);
+    carried.add(message.segment, message.peer);
     ContentHash content;
     content.add(message.segment);
     end.content = content.finish();

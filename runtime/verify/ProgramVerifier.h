@@ -4,6 +4,7 @@
 #define DTRT_LIB_VERIFY_PROGRAMVERIFIER_H
 
 #include "BoxSet.h"
+#include "Carried.h"
 #include "ContentHash.h"
 #include "Cover.h"
 #include "Multicasts.h"
@@ -13,6 +14,7 @@
 #include "dtrt/cost/Simulation.h"
 
 #include <map>
+#include <memory>
 #include <unordered_map>
 
 namespace dtrt {
@@ -44,6 +46,8 @@ struct ProgramTotals {
   std::vector<TimedCopy> copies; // by program
   std::vector<CollectivePart> collectives;
   PassedOn passedOn;
+  /// Of each program that sends little enough to be remembered.
+  std::vector<std::shared_ptr<const Carried>> carried;
   ShardTable shards;
   uint64_t multicasts = 0;
   uint64_t bytesDestination = 0;
@@ -139,6 +143,7 @@ private:
   std::unordered_map<uint64_t, BoxSet> writes; // shard * 64 + first state
   std::unordered_map<uint64_t, int64_t> dataVolume;
   uint64_t stagingUsed = 0;
+  Carried carried;
   std::vector<uint32_t> beside; // copies that the next group waits for
 };
 

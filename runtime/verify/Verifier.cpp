@@ -166,52 +166,44 @@ size_t countThreads(const PlanReader &plan, const StoredPrograms &stored) {
 }
 
 /// The programs of a plan, read one by one on several threads, as often as
-/// they are asked for. Those of a small plan are kept after the first time.
+/// they are asked for.
 class Programs {
 public:
   Programs(const PlanReader &plan, const StoredPrograms &stored)
-      : plan(plan), numThreads(countThreads(plan, stored)) {
-    if (stored.bytes <= kMostKept)
-      kept.resize(plan.devices().size());
-  }
+      : plan(plan), numThreads(countThreads(plan, stored)) {}
 
   size_t threads() const { return numThreads; }
-  /// Calls visit(thread, program) for every program, but those that are to be
-  /// skipped; the error of the first device that has one.
+  /// Calls visit(thread, number) for every program, by its place among the
+  /// plan's devices; the error of the first device that has one.
+  template <typename Visit> Status forEachNumber(const Visit &visit) const;
+  /// Calls visit(thread, program) likewise, but for those that are to be
+  /// skipped.
   template <typename Visit>
-  Status forEach(Visit visit, const std::vector<bool> &skipped = {});
+  Status forEach(const Visit &visit, const std::vector<bool> &skipped) const;
+  Result<RankProgram> read(size_t number) const {
+    return plan.program(plan.devices()[number]);
+  }
 
 private:
-  /// Bytes of programs that may stay: in memory they take some ten times as
-  /// many.
-  static constexpr uint64_t kMostKept = uint64_t(8) << 20;
-
-  template <typename Visit> Status visitOne(size_t i, const Visit &visit);
+  template <typename Visit>
+  Status withinMemory(size_t number, const Visit &visit) const;
 
   const PlanReader &plan;
   size_t numThreads;
-  std::vector<std::optional<RankProgram>> kept; // as devices; or none
 };
 
 template <typename Visit>
-Status Programs::visitOne(size_t i, const Visit &visit) {
-  uint32_t device = plan.devices()[i];
+Status Programs::withinMemory(size_t number, const Visit &visit) const {
   try {
-    if (i < kept.size() && kept[i])
-      return visit(*kept[i]);
-    auto program = plan.program(device);
-    DTRT_RETURN_IF_ERROR(program);
-    Status status = visit(*program);
-    if (i < kept.size())
-      kept[i] = std::move(*program);
-    return status;
+    return visit();
   } catch (const std::bad_alloc &) {
-    return makeError("not enough memory to check device ", device);
+    return makeError("not enough memory to check device ",
+                     plan.devices()[number]);
   }
 }
 
 template <typename Visit>
-Status Programs::forEach(Visit visit, const std::vector<bool> &skipped) {
+Status Programs::forEachNumber(const Visit &visit) const {
   size_t count = plan.devices().size();
   std::atomic<size_t> next{0};
   std::mutex mutex;
@@ -219,11 +211,7 @@ Status Programs::forEach(Visit visit, const std::vector<bool> &skipped) {
   Status why;
   auto work = [&](size_t thread) {
     for (size_t i; (i = next++) < count;) {
-      if (i < skipped.size() && skipped[i])
-        continue;
-      Status status = visitOne(i, [&](const RankProgram &program) {
-        return visit(thread, program);
-      });
+      Status status = withinMemory(i, [&] { return visit(thread, i); });
       if (status.ok())
         continue;
       next = count; // all devices before this one have been taken
@@ -244,6 +232,18 @@ Status Programs::forEach(Visit visit, const std::vector<bool> &skipped) {
   for (std::thread &thread : others)
     thread.join();
   return why;
+}
+
+template <typename Visit>
+Status Programs::forEach(const Visit &visit,
+                         const std::vector<bool> &skipped) const {
+  return forEachNumber([&](size_t thread, size_t i) -> Status {
+    if (skipped[i])
+      return {};
+    auto program = read(i);
+    DTRT_RETURN_IF_ERROR(program);
+    return visit(thread, *program);
+  });
 }
 
 /// Adds what is known already to `totals`; says which devices that are.
@@ -270,15 +270,22 @@ Result<std::vector<bool>> takeKnown(const PlanReader &plan,
 }
 
 /// Each program by itself.
-Result<ProgramTotals> verifyPrograms(const PlanReader &plan, Programs &programs,
+Result<ProgramTotals> verifyPrograms(const PlanReader &plan,
+                                     const Programs &programs,
                                      const MeasureOptions &options) {
+  constexpr uint64_t kMostCarried = uint64_t(64) << 20; // bytes remembered
+  std::atomic<uint64_t> bytesCarried{0};
   std::vector<ProgramTotals> parts(programs.threads());
   KnownPrograms known(plan, options.known);
   auto taken = takeKnown(plan, known, options.visit, parts.front());
   DTRT_RETURN_IF_ERROR(taken);
   auto verify = [&](const RankProgram &program, ProgramTotals &out) -> Status {
     out.features |= featuresOf(program);
+    size_t before = out.carried.size();
     DTRT_RETURN_IF_ERROR(ProgramVerifier(plan.common(), program, out).verify());
+    if (out.carried.size() > before &&
+        (bytesCarried += out.carried.back()->bytes()) > kMostCarried)
+      out.carried.pop_back();
     return options.visit ? options.visit(program) : Status();
   };
   DTRT_RETURN_IF_ERROR(programs.forEach(
@@ -299,22 +306,41 @@ Result<ProgramTotals> verifyPrograms(const PlanReader &plan, Programs &programs,
   return totals;
 }
 
-/// Goes through the programs, which are right, a second time.
-Result<uint64_t> countMulticasts(const PlanReader &plan, Programs &programs,
-                                 PassedOn passedOn) {
-  if (passedOn.empty())
-    return uint64_t(0);
-  std::vector<PassedOn::Elements> elements = passedOn.take();
-  // Compiled plans take some ten steps per message.
+/// Compiled plans take some ten steps per message.
+uint64_t mostMulticastSteps(const PlanReader &plan, uint64_t items) {
   constexpr uint64_t kStepsPerItem = 256, kStepsAtLeast = 1 << 20;
+  return kStepsPerItem * items + kStepsAtLeast / plan.devices().size() + 1;
+}
+
+size_t numberOf(const PlanReader &plan, uint32_t device) {
+  const std::vector<uint32_t> &devices = plan.devices();
+  return size_t(std::lower_bound(devices.begin(), devices.end(), device) -
+                devices.begin());
+}
+
+/// Goes a second time through what the programs, which are right, send: reads
+/// those again of which it was too much to be remembered.
+Result<uint64_t> countMulticasts(const PlanReader &plan,
+                                 const Programs &programs,
+                                 ProgramTotals &totals) {
+  if (totals.passedOn.empty())
+    return uint64_t(0);
+  std::vector<PassedOn::Elements> elements = totals.passedOn.take();
   std::vector<MulticastCounter> parts(programs.threads(),
                                       MulticastCounter(elements));
+  std::vector<const Carried *> carried(plan.devices().size());
+  for (const auto &one : totals.carried)
+    carried[numberOf(plan, one->device)] = one.get();
   DTRT_RETURN_IF_ERROR(
-      programs.forEach([&](size_t thread, const RankProgram &program) {
+      programs.forEachNumber([&](size_t thread, size_t i) -> Status {
+        if (carried[i])
+          return parts[thread].addCarried(
+              *carried[i], mostMulticastSteps(plan, carried[i]->items));
+        auto program = programs.read(i);
+        DTRT_RETURN_IF_ERROR(program);
         return parts[thread].addProgram(
-            plan.common(), program,
-            kStepsPerItem * Steps::itemsOf(program) +
-                kStepsAtLeast / plan.devices().size() + 1);
+            plan.common(), *program,
+            mostMulticastSteps(plan, Steps::itemsOf(*program)));
       }));
   return MulticastCounter::count(parts);
 }
@@ -341,7 +367,7 @@ Result<ProgramTotals> verifyAll(const PlanReader &plan,
     return paired;
   }
   DTRT_RETURN_IF_ERROR(checkPorts(totals.sends, plan.common().cluster));
-  auto multicasts = countMulticasts(plan, programs, std::move(totals.passedOn));
+  auto multicasts = countMulticasts(plan, programs, totals);
   DTRT_RETURN_IF_ERROR(multicasts);
   totals.multicasts = *multicasts;
   return verified;

@@ -1,6 +1,6 @@
 """Checks that JSON on stdin has exactly the keys that users are promised.
 
-Usage: check_keys.py inspect | deliveries | run | simulate
+Usage: check_keys.py inspect | deliveries | replan | run | simulate
 """
 
 import json
@@ -40,6 +40,19 @@ DELIVERY = {
     "offset": list,
     "size": list,
     "wave": int,
+}
+REPLAN = {
+    "bytes": {
+        "wire": int,
+        "wire_lower_bound": int,
+        "inter_node": int,
+        "inter_node_lower_bound": int,
+        "on_old_route": int,
+        "in_old_wave": int,
+    },
+    "time": {"predicted_s": float, "lower_bound_s": float},
+    "programs_copied": int,
+    "from_zero": (str, type(None)),
 }
 RUN = {
     "ok": bool,
@@ -186,6 +199,7 @@ CHECKS = {
     "simulate": check_simulation,
     "inspect": check_inspect,
     "deliveries": check_deliveries,
+    "replan": lambda text: check(json.loads(text), REPLAN),
     "run": lambda text: check(json.loads(text), RUN),
 }
 

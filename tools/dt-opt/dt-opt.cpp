@@ -54,6 +54,7 @@ struct Invocation {
   Emit emit = Emit::Auto;
   std::string replan; // path of the old plan; empty: none
   bool chainSet = false;
+  bool json = false; // what became of a replan
 };
 
 int fail(const llvm::Twine &message) {
@@ -193,7 +194,11 @@ std::shared_ptr<dt::Replan> openOld(const std::string &path) {
   return nullptr;
 }
 
-void sayReplanned(const dt::Replan &from) {
+void sayReplanned(const dt::Replan &from, bool json) {
+  if (json) {
+    llvm::outs() << from.reportJson() << "\n";
+    return;
+  }
   for (const std::string &line : from.report())
     llvm::errs() << line << "\n";
 }
@@ -238,7 +243,7 @@ int compile(const Invocation &call, std::unique_ptr<llvm::MemoryBuffer> buffer,
   if (failed(runShown(passes, *module)))
     return EXIT_FAILURE;
   if (from)
-    sayReplanned(*from);
+    sayReplanned(*from, call.json);
   if (!toPlan && failed(printModule(*module, call.output)))
     return EXIT_FAILURE;
   return EXIT_SUCCESS;
@@ -334,6 +339,11 @@ int run(const Invocation &call, DialectRegistry &registry) {
   std::string error;
   if (call.input == "-" && call.replan == "-")
     return fail("the request and the old plan are both standard input");
+  if (call.json && call.replan.empty())
+    return fail("--json says what became of --replan, and goes with it");
+  if (call.json && call.output == "-")
+    return fail("the plan and what --json prints are both standard output: "
+                "name a file with -o");
   auto buffer = dt::readInput(call.input, error);
   if (!buffer)
     return fail(error);
@@ -351,7 +361,7 @@ int run(const Invocation &call, DialectRegistry &registry) {
     return fail(kReplansToPlan);
   if (isPlain(config))
     return compile({call.input, call.output, Emit::Mlir, /*replan=*/"",
-                    /*chainSet=*/false},
+                    /*chainSet=*/false, /*json=*/false},
                    std::move(buffer), std::nullopt, config, registry);
   auto file = openOutputFile(call.output, &error);
   if (!file)
@@ -377,6 +387,7 @@ constexpr llvm::StringLiteral kShownOptions[] = {
     "emit",
     "help",
     "help-hidden",
+    "json",
     "mlir-disable-threading",
     "mlir-print-ir-after-all",
     "mlir-timing",
@@ -443,6 +454,8 @@ int main(int argc, char **argv) {
       "chain-set",
       llvm::cl::desc("of a request for several plans, make each from the one "
                      "before it where few devices differ"));
+  static llvm::cl::opt<bool> json(
+      "json", llvm::cl::desc("print as JSON what --replan says"));
   static llvm::cl::extrahelp examples(
       "\nExamples:\n"
       "  dt-opt request.json -o shrink.dtplan\n"
@@ -456,5 +469,5 @@ int main(int argc, char **argv) {
       registerCLIOptions("DynaTrain transition compiler", registry);
   hideOtherOptions();
   auto [input, output] = parseCLIOptions(argc, argv, overview);
-  return run({input, output, emit, replan, chainSet}, registry);
+  return run({input, output, emit, replan, chainSet, json}, registry);
 }

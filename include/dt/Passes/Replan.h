@@ -50,6 +50,12 @@ struct Replan {
   /// For people: what was kept, and how far the new plan is from one that is
   /// made from zero. One line each, without its end.
   std::vector<std::string> report() const;
+  /// The same as one JSON object, for programs.
+  std::string reportJson() const;
+
+private:
+  /// Why nothing was kept; empty where something was.
+  std::string whyFromZero() const;
 };
 
 } // namespace dt

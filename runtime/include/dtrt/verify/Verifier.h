@@ -19,7 +19,7 @@
 //              every rank of a world has its program
 //   summary    the plan's numbers are those of its instructions, its times and
 //              lower bounds those that follow from its waves, its layouts and
-//              its cluster; what is passed on is looked up in a second pass
+//              its cluster; what is passed on is looked up in a second look
 //
 // Time grows as the plan does, but for sorting. What a hostile plan could make
 // longer is counted, and refused beyond thousands of steps per instruction.

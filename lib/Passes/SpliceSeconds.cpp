@@ -1,0 +1,67 @@
+//===- SpliceSeconds.cpp - What a spliced plan takes at least -------------===//
+
+#include "SpliceSeconds.h"
+
+#include "dt/Cost/CostModel.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace dt {
+
+namespace {
+
+/// Messages as the cost model has them; nothing is packed.
+class Messages {
+public:
+  explicit Messages(const TransitionInfo &info) : info(info) {}
+
+  void add(int32_t wave, int64_t from, int64_t to, uint32_t flow,
+           const Box &box) {
+    bytes[{wave, from, to}] +=
+        box.volume() * info.flowWidths()[flow].bytesPerElement;
+  }
+  /// Sorted by wave.
+  std::vector<TimedMessage> take() const {
+    std::vector<TimedMessage> out;
+    for (const auto &[message, sum] : bytes) {
+      auto [wave, from, to] = message;
+      out.push_back({wave, from, to, sum, /*isPacked=*/false,
+                     /*isUnpacked=*/false});
+    }
+    return out;
+  }
+
+private:
+  const TransitionInfo &info;
+  std::map<std::tuple<int32_t, int64_t, int64_t>, int64_t> bytes;
+};
+
+} // namespace
+
+SplicedSeconds secondsOf(const TransitionInfo &info,
+                         const ChangedPlaces &places, OldPrograms &programs,
+                         const std::set<int64_t> &devices,
+                         const SplicedWaves &waves) {
+  Messages messages(info);
+  auto addKept = [&](const OldMessage &message) {
+    for (const OldPiece &piece : message.pieces)
+      if (!isChanged(places, message, piece))
+        messages.add(message.wave, message.from, message.to, piece.flow,
+                     piece.box);
+  };
+  forEachMessageOf(devices, programs, addKept);
+  forEachMessageOf(
+      someOthers(programs, devices), programs, [&](const OldMessage &message) {
+        if (!devices.count(message.from) && !devices.count(message.to))
+          addKept(message);
+      });
+  for (const auto &[move, wave, relay] : waves.moves)
+    messages.add(wave, move.source, move.destination, move.flow, move.box);
+  std::vector<TimedMessage> all = messages.take();
+  auto ports = dtrt::busiestPorts(all, info.cluster);
+  return {dtrt::predictSeconds(all, info.cluster),
+          std::max(ports.nic, ports.island)};
+}
+
+} // namespace dt

@@ -1,0 +1,28 @@
+//===- SpliceSeconds.h - What a spliced plan takes at least -----*- C++ -*-===//
+//
+// Known once its waves are, before any program is made: who sees that another
+// plan is faster has lost little.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DT_LIB_PASSES_SPLICESECONDS_H
+#define DT_LIB_PASSES_SPLICESECONDS_H
+
+#include "SpliceRoute.h"
+
+namespace dt {
+
+/// Of the messages of the changed devices, and of some others.
+struct SplicedSeconds {
+  double atLeast = 0;     // no plan with these waves is predicted to take less
+  double busiestPort = 0; // that a port carries bytes
+};
+
+SplicedSeconds secondsOf(const TransitionInfo &info,
+                         const ChangedPlaces &places, OldPrograms &programs,
+                         const std::set<int64_t> &devices,
+                         const SplicedWaves &waves);
+
+} // namespace dt
+
+#endif // DT_LIB_PASSES_SPLICESECONDS_H
