@@ -37,7 +37,7 @@ constexpr double kLessOfBegun = 0.5;
 
 /// Choices are compared so many at a time, in loops that compilers vectorize.
 constexpr size_t kLanes = 32;
-constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kNoChoice = std::numeric_limits<double>::infinity();
 
 class Sequencer {
 public:
@@ -209,7 +209,7 @@ void Sequencer::add(const Due &due) {
     choices.resize(choices.size() + kLanes);
     for (std::vector<double> *part : {&ofNow, &ofAll, &costs})
       part->resize(choices.size());
-    ofItself.resize(choices.size(), kNever);
+    ofItself.resize(choices.size(), kNoChoice);
   }
   size_t at = free.back();
   free.pop_back();
@@ -263,7 +263,7 @@ Sequencer::Due Sequencer::take(size_t at) {
   }
   bytes += choice.block->bytes * members;
   numChanges -= choice.block->effects.size();
-  ofItself[at] = kNever;
+  ofItself[at] = kNoChoice;
   free.push_back(at);
   return choice.due;
 }
@@ -284,7 +284,7 @@ void Sequencer::fill(std::priority_queue<Due> &queue) {
 size_t Sequencer::best() {
   const double share = bytes / allBytes;
   std::array<double, kLanes> leastOf; // by lane
-  leastOf.fill(kNever);
+  leastOf.fill(kNoChoice);
   for (size_t i = 0; i < costs.size(); i += kLanes)
     for (size_t at = i, lane = 0; lane < kLanes; ++at, ++lane) {
       double cost = 2 * (ofNow[at] - share * ofAll[at]) + ofItself[at];

@@ -57,8 +57,19 @@ def test_what_stays_in_place(compile_plan):
         if entry.in_place and entry.state == "param"
     }
     assert stays == {"0.weight", "0.bias", "2.bias"}
+    # Other dtypes, but for one state: of that, layers whose ranges stay.
     moves = dynatrain.Plan.load(compile_plan("llama-tiny-8-change-dtypes"))
-    assert not any(entry.in_place for entry in moves.expected(0))
+    stays = {
+        (entry.tensor, entry.state)
+        for entry in moves.expected(0)
+        if entry.in_place and entry.side == "destination"
+    }
+    attention = "decoder.layers.{}.self_attention.linear_qkv.layer_norm_weight"
+    assert stays == {
+        (attention.format(1), "exp_avg_sq"),
+        (attention.format(2), "exp_avg_sq"),
+        ("decoder.layers.2.mlp.linear_fc1.layer_norm_weight", "exp_avg_sq"),
+    }
 
 
 def _environment():
