@@ -216,7 +216,8 @@ class EtcdStore(dist.Store):
 
     def add(self, key: str, amount: int) -> int:
         """Once, also where a server has ended before it said so: the same
-        transaction notes what has come of it."""
+        transaction notes what has come of it. A process that is killed before
+        it has removed the note leaves it."""
         note = f"added/{uuid.uuid4().hex}"
         found = self._find(key)
         for pause in _pauses():

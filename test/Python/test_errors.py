@@ -317,6 +317,7 @@ def _gone_before_commit(rank, store, path, side):
     world = dynatrain.World(store=store, rank=rank, timeout=60)
     switch = plan.prepare(world, source, target)
     switch.transfer()
+    meet(store, "transferred", rank, 4)
     if rank == 3:
         del (source if side == "source" else target)["2.weight", "exp_avg"]
     switch.commit()
