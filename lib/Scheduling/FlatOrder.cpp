@@ -12,6 +12,9 @@
 
 using namespace dt;
 
+/// Jobs are best so small a part of the room, which is what a phase has.
+static constexpr int64_t kJobsInRoom = 32;
+
 FlatOrder::~FlatOrder() = default;
 FlatOrder::FlatOrder(FlatOrder &&) = default;
 FlatOrder &FlatOrder::operator=(FlatOrder &&) = default;
@@ -33,8 +36,8 @@ FlatOrder::FlatOrder(const FlatInput &input, int64_t jobBytes)
             bytesOf(isSource ? flow.source : flow.destination);
       }
   FlatStorages storages(input, *jobs);
-  for (const std::vector<FlatJob> &together :
-       storages.gather(sequenceJobs(jobs->byCohort())))
+  for (const std::vector<FlatJob> &together : storages.gather(sequenceJobs(
+           jobs->byCohort(), double(kJobsInRoom) * double(jobBytes))))
     if (storages.groupOf(together.front().cohort))
       addTogether(storages, together);
     else
@@ -259,12 +262,12 @@ std::optional<FlatOrder> dt::orderWithin(const FlatInput &input,
                                          int64_t roomBytes) {
   // The best first. Where it does not fit: larger jobs, whose pages are fewer,
   // and then smaller ones.
-  constexpr int64_t kBest = 32;
   std::optional<FlatOrder> best;
   int64_t bestNeeded = roomBytes + 1, tooMany = INT64_MAX;
-  for (int64_t parts :
-       {kBest, kBest / 4, kBest / 2, 2 * kBest, 4 * kBest, 8 * kBest}) {
-    bool isBelowPages = input.pageBytes < kWholeBuffers && parts > kBest &&
+  for (int64_t parts : {kJobsInRoom, kJobsInRoom / 4, kJobsInRoom / 2,
+                        2 * kJobsInRoom, 4 * kJobsInRoom, 8 * kJobsInRoom}) {
+    bool isBelowPages = input.pageBytes < kWholeBuffers &&
+                        parts > kJobsInRoom &&
                         2 * (roomBytes / parts) < input.pageBytes;
     if (isBelowPages || parts > tooMany || bestNeeded <= roomBytes / 2)
       break;

@@ -28,12 +28,13 @@ namespace {
 /// Jobs that are compared at each step: with fewer, what many cohorts load that
 /// have to do with few devices each, as with ZeRO, is uneven. So many at most,
 /// and no more than have so many effects together, but some.
-constexpr size_t kMostChoices = 1024, kChoices = 48, kEffects = 8192;
+constexpr size_t kMostChoices = 4096, kChoices = 48, kEffects = 32768;
 
 /// With more cohorts, as with ZeRO, phases have parts of many tensors: then
-/// series have several cohorts, and what has been begun counts as less.
+/// series have several cohorts, and less counts what has been begun, and what
+/// is of a series that the phase has.
 constexpr size_t kManyCohorts = 256;
-constexpr double kLessOfBegun = 0.5;
+constexpr double kLessOfBegun = 0.5, kLessOfPhase = 0.5;
 
 /// Choices are compared so many at a time, in loops that compilers vectorize.
 constexpr size_t kLanes = 32;
@@ -41,8 +42,8 @@ constexpr double kNoChoice = std::numeric_limits<double>::infinity();
 
 class Sequencer {
 public:
-  explicit Sequencer(const std::vector<CohortJobs> &cohorts)
-      : cohorts(cohorts) {}
+  Sequencer(const std::vector<CohortJobs> &cohorts, double phaseBytes)
+      : cohorts(cohorts), phaseBytes(phaseBytes) {}
   std::vector<FlatJob> run();
 
 private:
@@ -72,6 +73,7 @@ private:
     int64_t before = 0; // that have been taken
     size_t cohort = 0;  // place of the one that has the next job,
     int64_t number = 0; // and which of its jobs that is
+    int64_t phase = -1; // the last that has a job of it
   };
 
   /// A job that is due. With it the squares of how far devices are from their
@@ -84,6 +86,7 @@ private:
   struct Choice {
     Due due;
     const Block *block = nullptr;
+    double itself = 0;
   };
   /// What a choice changes of a device.
   struct Touch {
@@ -99,9 +102,14 @@ private:
   void fill(std::priority_queue<Due> &queue);
   size_t best();
   void add(const Due &due);
+  double weighed(const Choice &choice) const;
   Due take(size_t at);
+  void beginPhase();
 
   const std::vector<CohortJobs> &cohorts;
+  const double phaseBytes; // that a device creates in a phase, about
+  double numPhases = 1;    // about
+  int64_t phase = 0;       // the present one, if all take as many bytes
   std::vector<std::vector<Block>> blocks; // by cohort
   std::vector<Series> series;
   std::vector<Bytes> total, sofar; // by device
@@ -138,6 +146,8 @@ void Sequencer::index() {
   sofar.resize(total.size());
   touches.resize(total.size());
   allBytes = std::max(allBytes, 1.0); // all storages may be shared
+  for (const Bytes &all : total)
+    numPhases = std::max(numPhases, all[0] / phaseBytes);
 }
 
 /// What blocks do to each device, in parts of all that they do: where that is
@@ -217,7 +227,6 @@ void Sequencer::add(const Due &due) {
   auto members = double(due.job.numMembers);
   double step = block.bytes * members / allBytes;
   double now = 0, whole = 0, itself = 0;
-  choices[at] = {due, &block};
   for (const Effect &effect : block.effects) {
     const Bytes &all = total[effect.device], &done = sofar[effect.device];
     Touch touch = {uint32_t(at), effect.bytes};
@@ -232,9 +241,30 @@ void Sequencer::add(const Due &due) {
   }
   ofNow[at] = now;
   ofAll[at] = whole;
-  bool isBegun = due.job.block > 0;
-  ofItself[at] = areMany() && isBegun ? (1 - kLessOfBegun) * itself : itself;
+  choices[at] = {due, &block, itself};
+  ofItself[at] = weighed(choices[at]);
   numChanges += block.effects.size();
+}
+
+/// What a choice costs by itself.
+double Sequencer::weighed(const Choice &choice) const {
+  double weight = 1;
+  if (areMany() && choice.due.job.block > 0)
+    weight -= kLessOfBegun;
+  if (areMany() && series[choice.due.series].phase == phase)
+    weight -= kLessOfPhase;
+  return weight * choice.itself;
+}
+
+/// Where the order has come to the next phase: it has no series yet.
+void Sequencer::beginPhase() {
+  auto now = int64_t(bytes / allBytes * numPhases);
+  if (now == phase)
+    return;
+  phase = now;
+  for (size_t at = 0; at < choices.size(); ++at)
+    if (ofItself[at] != kNoChoice)
+      ofItself[at] = weighed(choices[at]);
 }
 
 /// Does what the choice does, and frees its place. What others cost changes on
@@ -311,6 +341,8 @@ std::vector<FlatJob> Sequencer::run() {
   for (fill(queue); free.size() < choices.size(); fill(queue)) {
     Due chosen = take(best());
     out.push_back(chosen.job);
+    beginPhase();
+    series[chosen.series].phase = phase;
     if (series[chosen.series].before < series[chosen.series].jobs)
       queue.push(next(chosen.series));
   }
@@ -319,6 +351,7 @@ std::vector<FlatJob> Sequencer::run() {
 
 } // namespace
 
-std::vector<FlatJob> dt::sequenceJobs(const std::vector<CohortJobs> &cohorts) {
-  return Sequencer(cohorts).run();
+std::vector<FlatJob> dt::sequenceJobs(const std::vector<CohortJobs> &cohorts,
+                                      double phaseBytes) {
+  return Sequencer(cohorts, phaseBytes).run();
 }

@@ -40,8 +40,10 @@ struct FlatJob {
 };
 
 /// Puts all jobs in one order in which each device frees and creates its bytes
-/// as evenly as greedy choice can make it.
-std::vector<FlatJob> sequenceJobs(const std::vector<CohortJobs> &cohorts);
+/// as evenly as greedy choice can make it. In a phase a device creates about
+/// `phaseBytes`.
+std::vector<FlatJob> sequenceJobs(const std::vector<CohortJobs> &cohorts,
+                                  double phaseBytes);
 
 } // namespace dt
 

@@ -110,6 +110,26 @@ RandomTransition swapOfMany(int64_t count) {
   return out;
 }
 
+/// Each of 12 devices gives each other one `count` tensors of 16 rows of 16
+/// bytes.
+RandomTransition allToAll(int64_t count) {
+  constexpr int64_t kDevices = 12;
+  RandomTransition out;
+  std::vector<int64_t> shape = {16, 4};
+  for (int64_t i = 0; i < kDevices * (kDevices - 1) * count; ++i) {
+    int64_t from = i % kDevices, by = 1 + i / kDevices % (kDevices - 1);
+    int64_t to = (from + by) % kDevices;
+    out.sources.push_back(gridHoldings(shape, 1, 1, 1, from));
+    out.destinations.push_back(gridHoldings(shape, 1, 1, 1, to));
+    Flow flow;
+    flow.bytesPerElement = 4;
+    flow.source = overlay(out.sources.back(), shape);
+    flow.destination = overlay(out.destinations.back(), shape);
+    out.flows.push_back(flow);
+  }
+  return out;
+}
+
 /// One thing that a device does: what it writes and what it reads.
 struct Step {
   int64_t wave;
@@ -475,6 +495,26 @@ TEST(FlatOrder, OfManyTensorsFewAreInTwoPhases) {
   EXPECT_GE(parts, size_t(kTensors));
   // Each device gives the next of its own to the end before another.
   EXPECT_LE(parts, size_t(kTensors) + 2 * phases.size());
+}
+
+/// What two devices exchange is not spread over all phases.
+TEST(FlatOrder, OfManyPairsAPhaseHasFew) {
+  constexpr int64_t kTensorBytes = 256;
+  constexpr size_t kPairs = 132, kOfPair = 6;
+  FlatCase flat(allToAll(kOfPair));
+  FlatInput input = flat.input(/*pageBytes=*/16);
+  FlatOrder order(input, kTensorBytes / 4);
+  std::vector<FlatPhase> phases = order.phases(8 * kTensorBytes);
+  EXPECT_GE(phases.size(), 7u);
+  size_t parts = 0; // of pairs, that are in one phase
+  for (const FlatPhase &phase : phases) {
+    std::set<std::pair<int64_t, int64_t>> pairs;
+    for (const Move &move : phase.moves)
+      pairs.insert({move.source, move.destination});
+    parts += pairs.size();
+  }
+  // Where series are taken up at every chance, it is in more than four.
+  EXPECT_LE(parts, 7 * kPairs / 2);
 }
 
 TEST(FlatOrder, FindsJobsForLittleRoom) {
