@@ -23,7 +23,10 @@ int64_t PartnerGroup::numFar() const {
 namespace {
 
 /// The part of what a receiver lacks for which a partner has to have time.
-constexpr double kMost = 0.75;
+constexpr double kMost = 0.9;
+/// Where fewer devices hold something, each receiver meets few anyway, and even
+/// loads leave the schedule more choice.
+constexpr size_t kManyHolders = 8;
 
 class PartnerFinder {
 public:
@@ -199,7 +202,7 @@ void PartnerFinder::find(PartnerGroup &group) {
 void dt::findPartners(std::vector<PartnerGroup> &groups, double limit) {
   std::vector<PartnerGroup *> order;
   for (PartnerGroup &group : groups)
-    if (group.hasChoice && group.numFar() > 0)
+    if (group.numFar() > 0 && group.holders->size() >= kManyHolders)
       order.push_back(&group);
   auto rank = [](const PartnerGroup *group) {
     return std::make_pair(group->holders->size(), -group->seconds);

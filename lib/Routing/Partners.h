@@ -40,7 +40,6 @@ struct PartnerGroup {
   const std::vector<Devices> *nodes = nullptr; // receivers by node
   std::vector<bool> isNear; // by node: whether a holder is in it
   double seconds = 0;       // of a NIC, for each node
-  bool hasChoice = false;
 
   /// By node and receiver; empty where no receiver has one.
   std::vector<std::vector<Partner>> partners;

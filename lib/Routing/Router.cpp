@@ -153,7 +153,6 @@ PartnerGroup groupFor(const Demand &demand) {
   group.holders = &demand.holding;
   group.nodes = &demand.nodes;
   group.isNear = demand.isNear;
-  group.hasChoice = demand.hasChoice();
   return group;
 }
 
