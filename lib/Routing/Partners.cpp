@@ -24,9 +24,10 @@ namespace {
 
 /// The part of what a receiver lacks for which a partner has to have time.
 constexpr double kMost = 0.9;
-/// Where fewer devices hold something, each receiver meets few anyway, and even
-/// loads leave the schedule more choice.
+/// Where fewer devices hold something, or fewer nodes lack it, few meet anyway,
+/// and even loads leave the schedule more choice.
 constexpr size_t kManyHolders = 8;
+constexpr int64_t kManyNodes = 4;
 
 class PartnerFinder {
 public:
@@ -41,7 +42,8 @@ public:
 private:
   /// Seconds that a port sends, and a holder's place.
   using Load = std::pair<double, int32_t>;
-  using Loads = std::priority_queue<Load, std::vector<Load>, std::greater<Load>>;
+  using Loads =
+      std::priority_queue<Load, std::vector<Load>, std::greater<Load>>;
 
   void share(const PartnerGroup &group, double sign);
   bool hasRoom(const PartnerGroup &group) const;
@@ -59,7 +61,7 @@ private:
   }
 
   double limit;
-  std::unordered_map<const Port *, double> sends; // seconds
+  std::unordered_map<const Port *, double> sends;    // seconds
   std::unordered_map<const Device *, Devices> known; // partners by receiver
   /// How often each holder sends the current group, and how often it is sent by
   /// nobody yet.
@@ -99,8 +101,7 @@ int32_t PartnerFinder::knownPartner(const PartnerGroup &group,
   for (Device *partner : partners->second) {
     auto it =
         std::lower_bound(holders.begin(), holders.end(), partner, isBefore);
-    if (it != holders.end() && *it == partner &&
-        hasTime(partner, seconds))
+    if (it != holders.end() && *it == partner && hasTime(partner, seconds))
       return int32_t(it - holders.begin());
   }
   return -1;
@@ -202,7 +203,7 @@ void PartnerFinder::find(PartnerGroup &group) {
 void dt::findPartners(std::vector<PartnerGroup> &groups, double limit) {
   std::vector<PartnerGroup *> order;
   for (PartnerGroup &group : groups)
-    if (group.numFar() > 0 && group.holders->size() >= kManyHolders)
+    if (group.numFar() >= kManyNodes && group.holders->size() >= kManyHolders)
       order.push_back(&group);
   auto rank = [](const PartnerGroup *group) {
     return std::make_pair(group->holders->size(), -group->seconds);

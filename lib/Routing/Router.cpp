@@ -110,7 +110,7 @@ struct Demand {
   /// all holders, and per node over their island ports.
   bool usesNics = false;
   std::vector<Devices> islandSenders;
-  std::vector<bool> isNear;    // by node: whether a holder is in it
+  std::vector<bool> isNear;      // by node: whether a holder is in it
   PartnerGroup *group = nullptr; // that has partners
 
   bool hasChoice() const {
@@ -263,10 +263,10 @@ private:
   std::vector<Item> items;
   std::vector<PartnerGroup> partnerGroups;
   std::vector<MovableSend> movable; // but those between partners
-  double budget = 0; // seconds that a port may take
-  double partnerLimit = 0; // likewise, where partners send
-  double sendLimit = 0; // that of the current item
-  double position = 0; // of its middle in its group
+  double budget = 0;                // seconds that a port may take
+  double partnerLimit = 0;          // likewise, where partners send
+  double sendLimit = 0;             // that of the current item
+  double position = 0;              // of its middle in its group
   size_t onRails = 0;
   /// Whether trees of rounds go all around from their root: what several of
   /// them send in a round then goes between the same pairs.
