@@ -70,11 +70,14 @@ private:
   size_t numTaken = 0, numReceivers = 0; // of the current group
 };
 
-/// Each holder sends as much of a group as the others.
+/// Each holder sends as much of a group as the others, beside what has been
+/// routed.
 void PartnerFinder::share(const PartnerGroup &group, double sign) {
   double each = group.seconds * group.numFar() / group.holders->size();
-  for (const Device *holder : *group.holders)
-    sends[holder->nic] += sign * each;
+  for (const Device *holder : *group.holders) {
+    auto [it, isNew] = sends.try_emplace(holder->nic, holder->nic->out);
+    it->second += sign * each;
+  }
 }
 
 /// Whether the holders can send most of it: little has to be passed on.
@@ -153,13 +156,18 @@ void PartnerFinder::takeIdlest(PartnerGroup &group) {
   Loads loads;
   for (size_t i = 0; i < group.holders->size(); ++i)
     loads.push({sends.at((*group.holders)[i]->nic), int32_t(i)});
-  for (size_t node = 0; node < group.partners.size(); ++node)
-    for (size_t i = 0; i < group.partners[node].size(); ++i) {
-      if (group.partners[node][i].holder >= 0)
+  size_t places = 0;
+  for (const Devices &receivers : *group.nodes)
+    places = std::max(places, receivers.size());
+  // First one receiver of each node: items enter most nodes at the same place,
+  // and should come from all holders.
+  for (size_t i = 0; i < places; ++i)
+    for (size_t node = 0; node < group.partners.size(); ++node) {
+      size_t count = group.partners[node].size();
+      if (i >= count || group.partners[node][i].holder >= 0)
         continue;
       int32_t holder = idlestHolder(group, loads);
-      double seconds = group.seconds / group.partners[node].size();
-      if (hasTime((*group.holders)[holder], seconds))
+      if (hasTime((*group.holders)[holder], group.seconds / count))
         take(group, node, i, holder);
     }
 }

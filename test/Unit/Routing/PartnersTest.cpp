@@ -95,6 +95,26 @@ TEST(Partners, WhatMoreDevicesHoldComesFromTheSame) {
     EXPECT_EQ(bySender.size(), 2u) << "device " << receiver;
 }
 
+TEST(Partners, OnePieceComesFromAllHolders) {
+  // Nodes of two devices: one of each holds it, both of each other node want
+  // it. It enters each node once, and each holder sends it once.
+  Cluster cluster;
+  cluster.devicesPerNode = 2;
+  std::vector<int64_t> holders;
+  for (int64_t device : devicesFrom(0))
+    holders.push_back(2 * device);
+  std::map<int64_t, int> sends;
+  for (const Move &move :
+       routed({flowOf(2, holders, devicesFrom(2 * kDevices, 2 * kDevices))},
+              cluster)
+           .moves)
+    if (!cluster.sameNode(move.source, move.destination))
+      ++sends[move.source];
+  ASSERT_EQ(sends.size(), holders.size());
+  for (auto [device, count] : sends)
+    EXPECT_EQ(count, 1) << "device " << device;
+}
+
 constexpr int64_t kShared = 40 * 40 * 64; // elements
 
 /// 40 flows that all holders share, for as many receivers, and one more of
@@ -142,8 +162,9 @@ TEST(Partners, ReceiversPassOnWhatPartnersHaveNoTimeFor) {
     fromHolders[{move.flow, move.box}] += move.hop == 0;
   }
   for (const auto &[piece, count] : fromHolders)
-    if (piece.first < 40)
+    if (piece.first < 40) {
       EXPECT_GE(count, kDevices - 3);
+    }
 }
 
 /// Devices of a node each: holders, and then receivers.
@@ -165,6 +186,17 @@ struct Stage {
     elsewhere = {receivers.front()};
   }
 
+  static PartnerGroup groupOf(const Devices &holders,
+                              const std::vector<Devices> &nodes,
+                              double seconds) {
+    PartnerGroup group;
+    group.holders = &holders;
+    group.nodes = &nodes;
+    group.isNear.resize(nodes.size());
+    group.seconds = seconds;
+    return group;
+  }
+
   /// Of holders of which the first `numBusy` send `seconds` to others, partners
   /// for what all of them hold, of 1 s, with 1 s for all: the number of those
   /// that each has.
@@ -172,10 +204,9 @@ struct Stage {
     std::vector<Devices> busy;
     for (size_t i = 0; i < numBusy; ++i)
       busy.push_back({holders[i]});
-    std::vector<PartnerGroup> groups(1);
-    groups[0] = {&holders, &receivers, std::vector<bool>(kDevices), 1};
+    std::vector<PartnerGroup> groups = {groupOf(holders, receivers, 1)};
     for (const Devices &holder : busy)
-      groups.push_back({&holder, &elsewhere, {false}, seconds});
+      groups.push_back(groupOf(holder, elsewhere, seconds));
     findPartners(groups, 1);
     std::vector<int> out(kDevices, 0);
     for (const std::vector<Partner> &partners : groups[0].partners)
@@ -191,6 +222,14 @@ TEST(Partners, BusyHoldersAreNone) {
   EXPECT_EQ(Stage().numReceivers(2, 0.05), expected);
   expected[0] = expected[1] = 0;
   EXPECT_EQ(Stage().numReceivers(2, 0.25), expected);
+}
+
+TEST(Partners, WhatIsRoutedCounts) {
+  Stage stage;
+  stage.nics[3].out = 0.25;
+  std::vector<int> expected(kDevices, 1);
+  expected[3] = 0;
+  EXPECT_EQ(stage.numReceivers(0, 0), expected);
 }
 
 TEST(Partners, AreNotTakenWhereMostHoldersAreBusy) {
