@@ -18,6 +18,10 @@
 // pass on what their sender will have no time for. At last, senders that are
 // busier than the budget give sends to others that hold the same (Balance.h).
 //
+// Where many hold something, receivers first get partners, from which they take
+// all of it that these have time for (Partners.h); the rest as above, by those
+// who have it by then. Partners' ports may be as busy as the bound.
+//
 // Of an old plan's route what is right still comes before all that
 // (OldRoute.h), and its loads count.
 //
