@@ -18,6 +18,10 @@
 // pass on what their sender will have no time for. At last, senders that are
 // busier than the budget give sends to others that hold the same (Balance.h).
 //
+// Where many hold something, receivers first get partners, from which they take
+// all of it that these have time for (Partners.h); the rest as above, by those
+// who have it by then. Partners' ports may be as busy as the bound.
+//
 // Of an old plan's route what is right still comes before all that
 // (OldRoute.h), and its loads count.
 //
@@ -42,6 +46,7 @@
 
 #include "Balance.h"
 #include "EvenCut.h"
+#include "Partners.h"
 #include "dt/Routing/RailGather.h"
 #include "dt/Routing/RoundTree.h"
 
@@ -87,20 +92,6 @@ namespace {
 /// Share of the bound that a sender is filled up to while others have room.
 constexpr double kSenderShare = 0.98;
 
-/// The seconds that a port will carry bytes; `due` is what it will have to send
-/// of items that are not routed yet, shared with the other holders.
-struct Port {
-  double in = 0, out = 0, due = 0;
-};
-
-struct Device {
-  int64_t number = 0;
-  uint32_t node = 0; // counted without gaps
-  Port island;
-  Port *nic = nullptr; // of this device, or of several
-};
-using Devices = std::vector<Device *>;
-
 std::vector<std::vector<int64_t>> numbersOf(const std::vector<Devices> &nodes) {
   std::vector<std::vector<int64_t>> out;
   for (const Devices &devices : nodes) {
@@ -123,6 +114,8 @@ struct Demand {
   /// all holders, and per node over their island ports.
   bool usesNics = false;
   std::vector<Devices> islandSenders;
+  std::vector<bool> isNear;      // by node: whether a holder is in it
+  PartnerGroup *group = nullptr; // that has partners
 
   bool hasChoice() const {
     return remote > 1 || (remote == 1 && holders->size() > 1);
@@ -139,12 +132,32 @@ void Demand::setNodes(std::map<uint32_t, Devices> wanting) {
   for (auto &[node, wanters] : wanting) {
     remote += int64_t(wanters.size());
     auto found = inside.find(node);
+    isNear.push_back(found != inside.end());
     if (found == inside.end())
       usesNics = true;
     else
       islandSenders.push_back(std::move(found->second));
     nodes.push_back(std::move(wanters));
   }
+}
+
+/// Demands are alike where the same devices hold and lack something.
+std::vector<int64_t> keyOf(const Demand &demand) {
+  std::vector<int64_t> key = *demand.holders;
+  for (const Devices &wanters : demand.nodes) {
+    key.push_back(-1);
+    for (const Device *device : wanters)
+      key.push_back(device->number);
+  }
+  return key;
+}
+
+PartnerGroup groupFor(const Demand &demand) {
+  PartnerGroup group;
+  group.holders = &demand.holding;
+  group.nodes = &demand.nodes;
+  group.isNear = demand.isNear;
+  return group;
 }
 
 /// A box that some devices hold and some want.
@@ -199,11 +212,18 @@ private:
   void keepOld(const std::vector<OldMove> &moves, size_t first);
   uint32_t restOf(uint32_t demand, const std::vector<bool> &served);
   void addMove(const Move &move);
+  void pairUp();
   void cutItems();
+  /// Of a NIC.
+  double secondsOf(const Item &item) const {
+    return item.bytes / cluster.portBytesPerSecond(/*interNode=*/true);
+  }
   void expect(const Item &item, double sign);
   std::vector<size_t> nodeOrder(const Demand &demand);
   void routeItem(const Item &item);
-  void serveNode(const Item &item, const Devices &wanters);
+  bool serveNode(const Item &item, size_t node, bool waits);
+  int64_t partnerOf(const Demand &demand, size_t node,
+                    const Device *entry) const;
   Cost costOf(uint32_t number, const Device &destination, bool sameNode,
               int64_t bytes) const;
   int64_t cheapestInside(const Device &destination, int64_t bytes) const;
@@ -226,7 +246,8 @@ private:
   std::optional<RailGather> railGather(const Groups &groups) const;
   bool gatherOnRails(const Groups &groups);
   void addHolder(Device *device, int64_t hop, int64_t ready = 0);
-  void move(const Item &item, uint32_t from, Device *destination);
+  void move(const Item &item, uint32_t from, Device *destination,
+            bool isMovable = true);
   Device *find(int64_t device) { return &devices[deviceIndex.at(device)]; }
 
   const RoutingProblem &problem;
@@ -244,8 +265,12 @@ private:
   /// Demands without some of their nodes.
   std::map<std::pair<uint32_t, std::vector<bool>>, uint32_t> restIndex;
   std::vector<Item> items;
-  std::vector<MovableSend> movable;
-  double budget = 0; // seconds that a port may take
+  std::vector<PartnerGroup> partnerGroups;
+  std::vector<MovableSend> movable; // but those between partners
+  double budget = 0;                // seconds that a port may take
+  double partnerLimit = 0;          // likewise, where partners send
+  double sendLimit = 0;             // that of the current item
+  double position = 0;              // of its middle in its group
   size_t onRails = 0;
   /// Whether trees of rounds go all around from their root: what several of
   /// them send in a round then goes between the same pairs.
@@ -382,6 +407,33 @@ void Router::addMove(const Move &move) {
   routing.moves.push_back(move);
 }
 
+/// Finds partners for items that come over NICs (Partners.h). Over unequal
+/// links it is another question who is best, and who forwards by trees has its
+/// own pairs.
+void Router::pairUp() {
+  if (options.forwarding != Forwarding::Spread || !cluster.links.empty())
+    return;
+  std::map<std::vector<int64_t>, uint32_t> known; // holders, receivers by node
+  std::vector<int64_t> groupOf(demands.size(), -1);
+  for (const Item &item : items) {
+    const Demand &demand = demands[item.demand];
+    if (!demand.usesNics)
+      continue;
+    int64_t &group = groupOf[item.demand];
+    if (group < 0) {
+      auto [it, isNew] = known.try_emplace(keyOf(demand), partnerGroups.size());
+      group = it->second;
+      if (isNew)
+        partnerGroups.push_back(groupFor(demand));
+    }
+    partnerGroups[group].seconds += secondsOf(item);
+  }
+  findPartners(partnerGroups, partnerLimit);
+  for (size_t i = 0; i < demands.size(); ++i)
+    if (groupOf[i] >= 0 && !partnerGroups[groupOf[i]].partners.empty())
+      demands[i].group = &partnerGroups[groupOf[i]];
+}
+
 /// Cuts items that have a choice of route to a fraction of the busiest
 /// device's traffic.
 void Router::cutItems() {
@@ -396,7 +448,9 @@ void Router::cutItems() {
   std::vector<Item> cut;
   cut.reserve(items.size());
   for (const Item &item : items) {
-    if (item.bytes <= limit || !demands[item.demand].hasChoice()) {
+    const Demand &demand = demands[item.demand];
+    bool isSettled = demand.group && demand.group->isSettled;
+    if (item.bytes <= limit || !demand.hasChoice() || isSettled) {
       cut.push_back(item);
       continue;
     }
@@ -415,7 +469,9 @@ void Router::cutItems() {
 /// the busiest receiver takes in anyway, since items do not fill it exactly and
 /// a port that is full from start to end leaves the schedule no choice.
 void Router::setBudget() {
-  budget = problem.bounds().portSeconds * kSenderShare;
+  double bound = problem.bounds().portSeconds;
+  budget = bound * kSenderShare;
+  partnerLimit = bound * (1 + 1e-9);
 }
 
 /// What it costs to take the item from a holder; the least is taken, the least
@@ -428,7 +484,7 @@ Cost Router::costOf(uint32_t number, const Device &destination, bool sameNode,
   const Port &port = sameNode ? device.island : *device.nic;
   double load = port.out + port.due +
                 cluster.portSeconds(device.number, destination.number, bytes);
-  bool hasRoom = load <= budget;
+  bool hasRoom = load <= sendLimit;
   int64_t sends = holder.sends[!sameNode];
   switch (options.forwarding) {
   case Forwarding::Spread:
@@ -490,7 +546,8 @@ void Router::addHolder(Device *device, int64_t hop, int64_t ready) {
   holders.push_back({device, hop, ready});
 }
 
-void Router::move(const Item &item, uint32_t from, Device *destination) {
+void Router::move(const Item &item, uint32_t from, Device *destination,
+                  bool isMovable) {
   Device &sender = *holders[from].device;
   int64_t hop = holders[from].hop;
   bool interNode = sender.node != destination->node;
@@ -500,7 +557,7 @@ void Router::move(const Item &item, uint32_t from, Device *destination) {
   if (interNode)
     destination->nic->in += seconds;
   const std::vector<int64_t> &choice = *demands[item.demand].holders;
-  if (hop < 0 && choice.size() > 1)
+  if (isMovable && hop < 0 && choice.size() > 1)
     movable.push_back({uint32_t(routing.moves.size()), &choice});
   routing.moves.push_back({item.flow, uint32_t(hop + 1), sender.number,
                            destination->number, item.box});
@@ -529,16 +586,39 @@ Device *Router::cheapestEntry(const Devices &wanters, int64_t bytes) {
   return best;
 }
 
+/// Who sends the current item to the device by which it enters a node; -1: any
+/// holder.
+int64_t Router::partnerOf(const Demand &demand, size_t node,
+                          const Device *entry) const {
+  if (!demand.group)
+    return -1;
+  const Devices &wanters = demand.nodes[node];
+  size_t place =
+      std::find(wanters.begin(), wanters.end(), entry) - wanters.begin();
+  const Partner &partner = demand.group->partners[node][place];
+  return partner.sends(position) ? partner.holder : -1;
+}
+
 /// Serves all wanters of one node: from inside it if any device there has the
 /// box, else once over the network, to the wanter whose NIC receives least.
-void Router::serveNode(const Item &item, const Devices &wanters) {
+/// False: no partner sends it there, and `waits` for others.
+bool Router::serveNode(const Item &item, size_t node, bool waits) {
+  const Demand &demand = demands[item.demand];
+  const Devices &wanters = demand.nodes[node];
   Device *entry = nullptr;
   if (holdersOf[wanters.front()->node].empty()) {
     entry = cheapestEntry(wanters, item.bytes);
-    move(item, cheapestOutside(*entry, item.bytes), entry);
+    int64_t partner = partnerOf(demand, node, entry);
+    if (partner < 0 && waits)
+      return false;
+    if (partner < 0)
+      move(item, cheapestOutside(*entry, item.bytes), entry);
+    else
+      move(item, uint32_t(partner), entry, /*isMovable=*/false);
   }
   for (Device *device : fanOutOrder(wanters, entry))
     move(item, uint32_t(cheapestInside(*device, item.bytes)), device);
+  return true;
 }
 
 /// Wanters but the entry, in the order in which they are served: who has least
@@ -568,8 +648,11 @@ Devices Router::fanOutOrder(const Devices &wanters, const Device *entry) const {
 /// off again (-1).
 void Router::expect(const Item &item, double sign) {
   const Demand &demand = demands[item.demand];
-  double nic = item.bytes / cluster.portBytesPerSecond(/*interNode=*/true);
-  if (demand.usesNics)
+  double nic = secondsOf(item);
+  if (demand.group)
+    for (auto [holder, part] : demand.group->shares)
+      holder->nic->due += sign * nic * part;
+  else if (demand.usesNics)
     for (Device *device : demand.holding)
       device->nic->due += sign * nic / demand.holding.size();
   double island = item.bytes / cluster.portBytesPerSecond(/*interNode=*/false);
@@ -599,6 +682,12 @@ std::vector<size_t> Router::nodeOrder(const Demand &demand) {
 void Router::routeItem(const Item &item) {
   const Demand &demand = demands[item.demand];
   expect(item, -1);
+  sendLimit = demand.group ? partnerLimit : budget;
+  if (demand.group) {
+    double part = secondsOf(item) / demand.group->seconds;
+    position = demand.group->routed + part / 2;
+    demand.group->routed += part;
+  }
   for (int64_t device : demand.locals)
     routing.locals.push_back({item.flow, device, item.box});
   for (const Holder &holder : holders)
@@ -607,8 +696,14 @@ void Router::routeItem(const Item &item) {
   queue.clear();
   for (Device *device : demand.holding)
     addHolder(device, -1);
+  // Who gets it from its partner may pass it on to those whose partners have no
+  // time for it.
+  std::vector<size_t> waiting;
   for (size_t node : nodeOrder(demand))
-    serveNode(item, demand.nodes[node]);
+    if (!serveNode(item, node, /*waits=*/demand.group))
+      waiting.push_back(node);
+  for (size_t node : waiting)
+    serveNode(item, node, /*waits=*/false);
 }
 
 /// From the idlest holder to the idlest NIC of each node.
@@ -904,6 +999,7 @@ void Router::run() {
   if (options.forwarding == Forwarding::Rounds ||
       options.forwarding == Forwarding::Rails)
     routeInRounds();
+  pairUp();
   cutItems();
   // Those that few devices hold first: what many hold fills the gaps.
   auto order = [&](const Item &item) {
