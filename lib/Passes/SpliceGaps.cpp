@@ -19,7 +19,7 @@ public:
             const std::function<int32_t(const Move &)> &firstWave,
             std::vector<ScheduledMove> &moves);
 
-  bool run();
+  FilledGaps run();
 
 private:
   bool fill(int32_t gap);
@@ -75,29 +75,31 @@ bool GapFiller::fill(int32_t gap) {
 
 /// What leaves a wave may leave a gap there, later than this one: it is come to
 /// later.
-bool GapFiller::run() {
+FilledGaps GapFiller::run() {
   auto last = [&] {
     int32_t wave = messages.empty() ? -1 : messages.rbegin()->first;
     auto used = std::find(isUsed.rbegin(), isUsed.rend(), true);
     return std::max(wave, int32_t(isUsed.rend() - used) - 1);
   };
-  bool hasMoved = false;
+  FilledGaps out;
   for (int32_t wave = 0; wave < last(); ++wave) {
     bool isStill = size_t(wave) < isUsed.size() && isUsed[size_t(wave)];
     if (isStill || messages.count(wave))
       continue;
-    if (!fill(wave))
+    if (!fill(wave)) {
+      out.someLeft = true;
       break;
-    hasMoved = true;
+    }
+    out.hasMoved = true;
   }
-  return hasMoved;
+  return out;
 }
 
 } // namespace
 
-bool fillGaps(std::vector<bool> isUsed,
-              const std::function<int32_t(const Move &)> &firstWave,
-              std::vector<ScheduledMove> &moves) {
+FilledGaps fillGaps(std::vector<bool> isUsed,
+                    const std::function<int32_t(const Move &)> &firstWave,
+                    std::vector<ScheduledMove> &moves) {
   return GapFiller(std::move(isUsed), firstWave, moves).run();
 }
 

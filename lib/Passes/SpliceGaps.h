@@ -20,12 +20,17 @@
 
 namespace dt {
 
+struct FilledGaps {
+  bool hasMoved = false; // any message
+  bool someLeft = false; // as far as is known
+};
+
 /// Moves messages into waves where nothing else is known to be sent. Where
 /// `isUsed` knows not all, some of these are no gaps, which does no harm; and
-/// some gaps may stay, for the verifier to see. Whether it has moved any.
-bool fillGaps(std::vector<bool> isUsed,
-              const std::function<int32_t(const Move &)> &firstWave,
-              std::vector<ScheduledMove> &moves);
+/// some gaps may stay, for the verifier to see.
+FilledGaps fillGaps(std::vector<bool> isUsed,
+                    const std::function<int32_t(const Move &)> &firstWave,
+                    std::vector<ScheduledMove> &moves);
 
 } // namespace dt
 

@@ -1,8 +1,10 @@
 //===- SplicePlan.cpp - A plan from the sections of an old one ------------===//
 //
 //   1. who has another device's place now                   ChangedPlaces.h
-//   2. who sends to these, and in which wave                SpliceRoute.h,
-//      unless that takes too long                           SpliceSeconds.h
+//   2. who sends to these, and in which wave                SpliceRoute.h
+//      where that takes too long, more of the old plan      SpliceSeconds.h
+//      changes: the choice of senders, the waves of what
+//      they send, and if that is not enough, all ends here
 //   3. programs of all whose messages change                SplicePrograms.h
 //   4. all other sections as they are stored
 //
@@ -39,6 +41,19 @@ namespace {
 constexpr double kWorthKeeping = 1.05;
 constexpr const char *kMayBeSlower = "a plan from zero may be faster";
 
+/// A plan without its programs.
+struct SpliceDraft {
+  SplicedRoute route;
+  std::set<int64_t> devices; // whose programs are made
+  SplicedWaves waves;
+  SplicedSeconds seconds;
+
+  bool isBetterThan(const SpliceDraft &other) const {
+    return std::make_pair(waves.hasGaps, seconds.atLeast) <
+           std::make_pair(other.waves.hasGaps, other.seconds.atLeast);
+  }
+};
+
 class Splicer {
 public:
   Splicer(const TransitionInfo &info, Replan &from)
@@ -47,12 +62,14 @@ public:
   std::optional<std::string> run(const std::string &output);
 
 private:
-  void findDevices();
+  std::optional<std::string> sketch(const SpliceEffort &effort);
+  std::optional<std::string> choose();
+  void findDevices(SpliceDraft &out);
   std::optional<std::string> write(const std::string &output);
   dtrt::Status writePrograms(dtrt::PlanWriter &writer);
   dtrt::Status measure(dtrt::PlanWriter &writer);
   double mostTimesBound() const;
-  bool mayBeWorthKeeping();
+  double boundOf(const SpliceDraft &some) const;
   bool isWorthKeeping() const;
   void stateProof();
   void report();
@@ -61,9 +78,7 @@ private:
   Replan &from;
   OldPrograms programs;
   ChangedPlaces places;
-  SplicedRoute route;
-  SplicedWaves waves;
-  std::set<int64_t> devices; // whose programs are made
+  std::optional<SpliceDraft> draft; // the best so far
   std::map<int64_t, dtrt::RankProgram> made;
   dtrt::PlanCommon common; // of the new plan
   size_t numDevices = 0;   // of it
@@ -71,23 +86,23 @@ private:
 
 /// All that lose or get a place, and all that send to them or get from them, in
 /// the old plan or in the new one.
-void Splicer::findDevices() {
+void Splicer::findDevices(SpliceDraft &out) {
   for (auto [before, now] : places.heirs) {
-    devices.insert(before);
-    devices.insert(now);
+    out.devices.insert(before);
+    out.devices.insert(now);
   }
-  for (const Move &move : route.moves) {
-    devices.insert(move.source);
-    devices.insert(move.destination);
+  for (const Move &move : out.route.moves) {
+    out.devices.insert(move.source);
+    out.devices.insert(move.destination);
   }
   for (auto [before, now] : places.heirs)
     if (const OldProgram *program = programs.of(before)) {
       for (const OldMessage &message : program->received)
-        devices.insert(message.from);
+        out.devices.insert(message.from);
       for (const OldMessage &message : program->sent)
         for (const OldPiece &piece : message.pieces)
           if (isChanged(places, message, piece))
-            devices.insert(message.to);
+            out.devices.insert(message.to);
     }
 }
 
@@ -164,12 +179,50 @@ double Splicer::mostTimesBound() const {
 }
 
 /// Asked as soon as there are waves. The new bound is not known then: mostly it
-/// is the old plan's, or what the busiest port carries.
-bool Splicer::mayBeWorthKeeping() {
-  SplicedSeconds seconds = secondsOf(info, places, programs, devices, waves);
-  double bound =
-      std::max(from.plan.common().summary.timeLowerBound, seconds.busiestPort);
-  return seconds.atLeast <= mostTimesBound() * bound;
+/// is the old plan's, or that of what changes.
+double Splicer::boundOf(const SpliceDraft &some) const {
+  return std::max(from.plan.common().summary.timeLowerBound,
+                  some.route.lowerBound);
+}
+
+std::optional<std::string> Splicer::sketch(const SpliceEffort &effort) {
+  SpliceDraft next;
+  if (auto why = spliceRoute(info, places, programs, effort, next.route))
+    return why;
+  findDevices(next);
+  if (auto why = spliceWaves(info, places, programs, next.devices, next.route,
+                             next.waves))
+    return why;
+  next.seconds =
+      secondsOf(info, places, programs, next.devices, next.route, next.waves);
+  if (!draft || next.isBetterThan(*draft))
+    draft = std::move(next);
+  return std::nullopt;
+}
+
+/// Changes more of the old plan until it is fast enough, without gaps. Where a
+/// port has too much to send, or to get, that is what others could.
+std::optional<std::string> Splicer::choose() {
+  auto isGood = [&] {
+    return draft && !draft->waves.hasGaps &&
+           draft->seconds.atLeast <= mostTimesBound() * boundOf(*draft);
+  };
+  if (auto why = sketch({}); why || isGood())
+    return why;
+  SpliceEffort effort; // where it finds nothing, the draft stays
+  effort.looksAtPorts =
+      draft->seconds.busiestPort > mostTimesBound() * boundOf(*draft);
+  if (effort.looksAtPorts)
+    sketch(effort);
+  if (isGood())
+    return std::nullopt;
+  effort.resends = true;
+  sketch(effort);
+  // What a port has beyond that bound is no plan's fault, perhaps.
+  double bound = std::max(boundOf(*draft), draft->seconds.busiestPort);
+  if (draft->seconds.atLeast > mostTimesBound() * bound)
+    return kMayBeSlower;
+  return std::nullopt;
 }
 
 /// A place that a device gets near another that wants the same may save bytes
@@ -227,9 +280,9 @@ std::optional<std::string> Splicer::write(const std::string &output) {
 }
 
 void Splicer::report() {
-  OldMoveIndex old(route.old);
+  OldMoveIndex old(draft->route.old);
   int64_t moved = 0, onRoute = 0;
-  for (const Move &move : route.moves) {
+  for (const Move &move : draft->route.moves) {
     int64_t width = info.flowWidths()[move.flow].bytesPerElement;
     moved += move.box.volume() * width;
     for (const OldMove &part : old.partsOf(move))
@@ -238,7 +291,7 @@ void Splicer::report() {
   from.summary = common.summary;
   int64_t others = int64_t(common.summary.bytesWire) - moved;
   from.bytesOnRoute = others + onRoute;
-  from.bytesInWave = others + waves.bytesInWave;
+  from.bytesInWave = others + draft->waves.bytesInWave;
   from.programsMade = made.size();
   from.programsCopied = numDevices - made.size();
 }
@@ -247,15 +300,10 @@ std::optional<std::string> Splicer::run(const std::string &output) {
   common = commonSection(info);
   if (auto why = findChangedPlaces(from.plan.common(), common, places))
     return why;
-  if (auto why = spliceRoute(info, places, programs, route))
+  if (auto why = choose())
     return why;
-  findDevices();
-  if (auto why = spliceWaves(info, places, programs, devices, route, waves))
-    return why;
-  if (!mayBeWorthKeeping())
-    return kMayBeSlower;
-  if (auto why =
-          splicePrograms(info, places, programs, devices, route, waves, made))
+  if (auto why = splicePrograms(info, places, programs, draft->devices,
+                                draft->route, draft->waves, made))
     return why;
   if (!programs.problem().empty())
     return programs.problem();

@@ -97,7 +97,7 @@ std::vector<ScheduledMove> ProgramSplicer::collect(const SplicedWaves &waves) {
   out.reserve(most);
   forEachMessageOf(devices, programs, [&](const OldMessage &message) {
     for (const OldPiece &piece : message.pieces)
-      if (!isChanged(places, message, piece))
+      if (stays(places, route, message, piece))
         out.push_back({{piece.flow, 0, message.from, message.to, piece.box},
                        message.wave});
   });

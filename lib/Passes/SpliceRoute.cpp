@@ -3,6 +3,7 @@
 #include "SpliceRoute.h"
 
 #include "SpliceGaps.h"
+#include "dt/Geometry/Overlaps.h"
 #include "dt/Routing/Reroute.h"
 #include "dt/Scheduling/Reschedule.h"
 #include "dt/Scheduling/RouteSchedule.h"
@@ -13,11 +14,28 @@ namespace dt {
 
 namespace {
 
+/// Whether who gets it and has stayed sends it on.
+bool isPassedOn(const Move &move, const ChangedPlaces &places,
+                OldPrograms &programs) {
+  const OldProgram *receiver =
+      places.isHeir(move.destination) ? nullptr : programs.of(move.destination);
+  if (!receiver)
+    return false;
+  for (const OldMessage &message : receiver->sent)
+    for (const OldPiece &piece : message.pieces)
+      if (piece.isForward && piece.flow == move.flow &&
+          overlaps(piece.box, move.box))
+        return true;
+  return false;
+}
+
 class RouteSplicer {
 public:
   RouteSplicer(const TransitionInfo &info, const ChangedPlaces &places,
-               OldPrograms &programs, SplicedRoute &out)
-      : info(info), places(places), programs(programs), out(out) {
+               OldPrograms &programs, const SpliceEffort &effort,
+               SplicedRoute &out)
+      : info(info), places(places), programs(programs), effort(effort),
+        out(out) {
     out.old.resize(info.flows.size());
   }
 
@@ -30,13 +48,17 @@ private:
   void cutToWants();
   void addWants(uint32_t flow, const Holding &holding,
                 std::vector<Box> &wanted);
-  bool isWanted(uint32_t flow, const Holding &holding,
-                const std::vector<Box> &wanted) const;
+  std::vector<Holding> holdingsOf(uint32_t flow,
+                                  const std::vector<Box> &wanted) const;
+  std::vector<TimedMessage> aroundWants() const;
   std::optional<std::string> solve();
+  bool mayBeResent(const OldMessage &message) const;
+  void resend(const OldMessage &message);
 
   const TransitionInfo &info;
   const ChangedPlaces &places;
   OldPrograms &programs;
+  const SpliceEffort effort;
   SplicedRoute &out;
   std::vector<Move> passedOn; // by heirs, to devices that have stayed
   /// Who has stayed and passed something on to a place that has changed: by
@@ -109,13 +131,23 @@ void RouteSplicer::addWants(uint32_t flow, const Holding &holding,
   out.wants->flows[flow].destination.push_back(std::move(own));
 }
 
-bool RouteSplicer::isWanted(uint32_t flow, const Holding &holding,
-                            const std::vector<Box> &wanted) const {
-  for (const Box &region : regions(holding.shard, info.shapeOf(flow)))
-    for (const Box &box : wanted)
-      if (overlaps(region, box))
-        return true;
-  return false;
+/// Of the holdings of a flow, those that have something of the wanted boxes.
+std::vector<Holding>
+RouteSplicer::holdingsOf(uint32_t flow, const std::vector<Box> &wanted) const {
+  const std::vector<Holding> &all = info.flows[flow].source;
+  std::vector<Box> boxes;
+  std::vector<size_t> numbers; // of their holdings
+  for (size_t i = 0; i < all.size(); ++i) {
+    appendRegions(all[i].shard, info.shapeOf(flow), boxes);
+    numbers.resize(boxes.size(), i);
+  }
+  std::set<size_t> wantedOnes;
+  for (auto [box, want] : overlappingPairs(boxes, wanted))
+    wantedOnes.insert(numbers[box]);
+  std::vector<Holding> out;
+  for (size_t i : wantedOnes)
+    out.push_back(all[i]);
+  return out;
 }
 
 /// The transition, cut to what heirs want and who has that.
@@ -127,12 +159,30 @@ void RouteSplicer::cutToWants() {
       addWants(flow, holding, wanted);
     std::vector<Holding> &source = out.wants->flows[flow].source;
     if (!wanted.empty())
-      for (const Holding &holding : info.flows[flow].source)
-        if (isWanted(flow, holding, wanted))
-          source.push_back(holding);
+      source = holdingsOf(flow, wanted);
     for (Holding &supplier : suppliers[flow])
       source.push_back(std::move(supplier));
   }
+}
+
+/// What stays at the ports of all who have something that heirs want.
+std::vector<TimedMessage> RouteSplicer::aroundWants() const {
+  std::set<int64_t> devices;
+  for (const FlowInfo &flow : out.wants->flows)
+    for (const auto *side : {&flow.source, &flow.destination})
+      for (const Holding &holding : *side)
+        devices.insert(holding.devices.begin(), holding.devices.end());
+  std::vector<TimedMessage> messages;
+  forEachMessageOf(devices, programs, [&](const OldMessage &message) {
+    int64_t bytes = 0;
+    for (const OldPiece &piece : message.pieces)
+      if (!isChanged(places, message, piece))
+        bytes +=
+            piece.box.volume() * info.flowWidths()[piece.flow].bytesPerElement;
+    if (bytes > 0)
+      messages.push_back({message.wave, message.from, message.to, bytes});
+  });
+  return messages;
 }
 
 std::optional<std::string> RouteSplicer::solve() {
@@ -147,12 +197,43 @@ std::optional<std::string> RouteSplicer::solve() {
   options.seconds = [&](const std::vector<Move> &moves) {
     return routeSeconds(problem, moves);
   };
+  std::vector<TimedMessage> around;
+  if (effort.looksAtPorts) {
+    around = aroundWants();
+    if (!programs.problem().empty())
+      return programs.problem();
+    options.around = &around;
+    options.seconds = nullptr; // of the route alone
+  }
   Routing routing;
   if (auto error = reroute(problem, options, routing))
     return error;
   out.moves = std::move(routing.moves);
   out.locals = std::move(routing.locals);
+  out.lowerBound = problem.lowerBound();
   return std::nullopt;
+}
+
+/// What its sender holds at the source, for who has stayed and does not pass it
+/// on.
+bool RouteSplicer::mayBeResent(const OldMessage &message) const {
+  return std::none_of(
+      message.pieces.begin(), message.pieces.end(), [&](const OldPiece &piece) {
+        return piece.isForward || isChanged(places, message, piece) ||
+               isPassedOn({piece.flow, 0, message.from, message.to, piece.box},
+                          places, programs);
+      });
+}
+
+void RouteSplicer::resend(const OldMessage &message) {
+  if (!mayBeResent(message) ||
+      !out.resent.insert({message.wave, message.from, message.to}).second)
+    return;
+  for (const OldPiece &piece : message.pieces) {
+    Move move = {piece.flow, 0, message.from, message.to, piece.box};
+    out.moves.push_back(move);
+    out.old[piece.flow].push_back({move, message.wave});
+  }
 }
 
 std::optional<std::string> RouteSplicer::run() {
@@ -162,9 +243,15 @@ std::optional<std::string> RouteSplicer::run() {
   cutToWants();
   if (auto error = solve())
     return error;
-  uint32_t last = 0;
-  for (const Move &move : out.moves)
-    last = std::max(last, move.hop);
+  if (effort.resends)
+    for (auto [before, now] : places.heirs)
+      for (int64_t device : {before, now})
+        if (const OldProgram *program = programs.of(device))
+          for (const OldMessage &message : program->sent)
+            resend(message);
+  std::stable_sort(out.moves.begin(), out.moves.end(),
+                   [](const Move &a, const Move &b) { return a.hop < b.hop; });
+  uint32_t last = out.moves.empty() ? 0 : out.moves.back().hop;
   for (Move &move : passedOn) {
     move.hop = last + 1;
     out.moves.push_back(std::move(move));
@@ -198,8 +285,9 @@ int32_t firstWaveFor(const Move &move, const ChangedPlaces &places,
 std::optional<std::string> spliceRoute(const TransitionInfo &info,
                                        const ChangedPlaces &places,
                                        OldPrograms &programs,
+                                       const SpliceEffort &effort,
                                        SplicedRoute &out) {
-  return RouteSplicer(info, places, programs, out).run();
+  return RouteSplicer(info, places, programs, effort, out).run();
 }
 
 std::set<int64_t> someOthers(const OldPrograms &programs,
@@ -236,17 +324,6 @@ static std::vector<bool> usedWaves(const WavesAround &around,
   return out;
 }
 
-static int64_t bytesInOldWaves(const WaveProblem &problem, const OldMoves &old,
-                               const std::vector<ScheduledMove> &moves) {
-  OldMoveIndex known(old);
-  int64_t bytes = 0;
-  for (const ScheduledMove &piece : moves)
-    for (const OldMove &part : known.partsOf(piece.move))
-      if (part.wave == piece.wave)
-        bytes += part.move.box.volume() * problem.elementBytes[part.move.flow];
-  return bytes;
-}
-
 std::optional<std::string>
 spliceWaves(const TransitionInfo &info, const ChangedPlaces &places,
             OldPrograms &programs, const std::set<int64_t> &devices,
@@ -260,7 +337,7 @@ spliceWaves(const TransitionInfo &info, const ChangedPlaces &places,
   forEachMessageOf(devices, programs, [&](const OldMessage &message) {
     int64_t bytes = 0;
     for (const OldPiece &piece : message.pieces)
-      if (!isChanged(places, message, piece))
+      if (stays(places, route, message, piece))
         bytes += piece.box.volume() * problem.elementBytes[piece.flow];
     around.numWaves =
         std::max(around.numWaves, std::min(message.wave, INT32_MAX - 1) + 1);
@@ -271,6 +348,10 @@ spliceWaves(const TransitionInfo &info, const ChangedPlaces &places,
   around.firstWave = [&](const Move &move) {
     return firstWaveFor(move, places, programs);
   };
+  around.isPassedOn = [&](const Move &move) {
+    return isPassedOn(move, places, programs);
+  };
+  around.isLoose = !route.resent.empty();
   WaveOptions options;
   options.old = &route.old;
   options.around = &around;
@@ -279,8 +360,10 @@ spliceWaves(const TransitionInfo &info, const ChangedPlaces &places,
     return error;
   out.moves = std::move(kept.schedule.moves);
   out.bytesInWave = kept.bytesInWave;
-  if (fillGaps(usedWaves(around, programs, devices), around.firstWave,
-               out.moves))
+  FilledGaps gaps = fillGaps(usedWaves(around, programs, devices),
+                             around.firstWave, out.moves);
+  out.hasGaps = gaps.someLeft;
+  if (gaps.hasMoved)
     out.bytesInWave = bytesInOldWaves(problem, route.old, out.moves);
   return std::nullopt;
 }

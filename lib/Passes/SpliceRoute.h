@@ -16,6 +16,14 @@
 
 namespace dt {
 
+/// How much of the old plan is looked at, and may change.
+struct SpliceEffort {
+  /// What heirs get comes from whose ports have time beside all that stays.
+  bool looksAtPorts = false;
+  /// What heirs and who had their places send goes in other waves, too.
+  bool resends = false;
+};
+
 struct SplicedRoute {
   /// What the changed transition has of the wants of these devices alone.
   std::unique_ptr<TransitionInfo> wants;
@@ -23,12 +31,18 @@ struct SplicedRoute {
   std::vector<LocalMove> locals;
   /// What the old plan has of it, from and to who has the places now.
   OldMoves old;
+  /// Messages of the old plan that are sent as before, in waves of their own:
+  /// wave, sender and receiver. They are among `moves`, too.
+  std::set<std::tuple<int32_t, int64_t, int64_t>> resent;
+  /// Seconds that no plan of the wants goes below.
+  double lowerBound = 0;
 };
 
 /// Chooses who sends to heirs. Says why that cannot be.
 std::optional<std::string> spliceRoute(const TransitionInfo &info,
                                        const ChangedPlaces &places,
                                        OldPrograms &programs,
+                                       const SpliceEffort &effort,
                                        SplicedRoute &out);
 
 /// Whether a piece of an old message goes now to another device, or comes from
@@ -37,6 +51,13 @@ inline bool isChanged(const ChangedPlaces &places, const OldMessage &message,
                       const OldPiece &piece) {
   return places.heirs.count(message.to) > 0 ||
          (piece.isForward && places.heirs.count(message.from) > 0);
+}
+
+/// Whether it goes as it did, in its wave.
+inline bool stays(const ChangedPlaces &places, const SplicedRoute &route,
+                  const OldMessage &message, const OldPiece &piece) {
+  return !isChanged(places, message, piece) &&
+         !route.resent.count({message.wave, message.from, message.to});
 }
 
 /// Calls fn(message) for the messages of some devices, each once: where both
@@ -64,6 +85,7 @@ std::set<int64_t> someOthers(const OldPrograms &programs,
 struct SplicedWaves {
   std::vector<ScheduledMove> moves; // of the route
   int64_t bytesInWave = 0;          // of what has kept its wave
+  bool hasGaps = false; // waves in which nothing is known to be sent
 };
 
 /// Puts the moves into waves beside what else `devices` send and get, or

@@ -42,11 +42,11 @@ private:
 SplicedSeconds secondsOf(const TransitionInfo &info,
                          const ChangedPlaces &places, OldPrograms &programs,
                          const std::set<int64_t> &devices,
-                         const SplicedWaves &waves) {
+                         const SplicedRoute &route, const SplicedWaves &waves) {
   Messages messages(info);
   auto addKept = [&](const OldMessage &message) {
     for (const OldPiece &piece : message.pieces)
-      if (!isChanged(places, message, piece))
+      if (stays(places, route, message, piece))
         messages.add(message.wave, message.from, message.to, piece.flow,
                      piece.box);
   };

@@ -21,7 +21,7 @@ struct SplicedSeconds {
 SplicedSeconds secondsOf(const TransitionInfo &info,
                          const ChangedPlaces &places, OldPrograms &programs,
                          const std::set<int64_t> &devices,
-                         const SplicedWaves &waves);
+                         const SplicedRoute &route, const SplicedWaves &waves);
 
 } // namespace dt
 

@@ -18,7 +18,7 @@ using PortKey = std::pair<bool, int64_t>; // between nodes, Cluster::port
 class Balancer {
 public:
   Balancer(const std::vector<Flow> &flows, const Cluster &cluster,
-           const std::vector<MovableSend> &sends, std::vector<Move> &moves);
+           const PortsInUse &used, std::vector<Move> &moves);
 
   void run(double budget);
 
@@ -55,9 +55,12 @@ private:
 };
 
 Balancer::Balancer(const std::vector<Flow> &flows, const Cluster &cluster,
-                   const std::vector<MovableSend> &sends,
-                   std::vector<Move> &moves)
-    : flows(flows), cluster(cluster), sends(sends), moves(moves) {
+                   const PortsInUse &used, std::vector<Move> &moves)
+    : flows(flows), cluster(cluster), sends(used.sends), moves(moves) {
+  if (used.around)
+    for (const TimedMessage &message : *used.around)
+      loads[portOf(message.source, message.destination)] += cluster.portSeconds(
+          message.source, message.destination, message.bytes);
   for (const Move &move : moves)
     loads[portOf(move.source, move.destination)] += seconds(move, move.source);
   for (uint32_t i = 0; i < sends.size(); ++i) {
@@ -145,7 +148,7 @@ void Balancer::run(double budget) {
 } // namespace
 
 void dt::balanceSenders(const std::vector<Flow> &flows, const Cluster &cluster,
-                        const std::vector<MovableSend> &sends, double budget,
+                        const PortsInUse &used, double budget,
                         std::vector<Move> &moves) {
-  Balancer(flows, cluster, sends, moves).run(budget);
+  Balancer(flows, cluster, used, moves).run(budget);
 }

@@ -17,10 +17,13 @@ constexpr size_t kFewMoves = 2048;
 /// A schedule needs most of what is worth keeping: routes get little.
 constexpr double kEvenEnough = 1.01;
 
-/// Seconds that the busiest port carries bytes.
-double busiestPort(const RoutingProblem &problem, const Routing &routing) {
+/// Seconds that the busiest port carries bytes, with what goes beside.
+double busiestPort(const RoutingProblem &problem, const RouterOptions &options,
+                   const Routing &routing) {
   std::vector<TimedMessage> messages;
-  messages.reserve(routing.moves.size());
+  if (options.around)
+    messages = *options.around;
+  messages.reserve(messages.size() + routing.moves.size());
   for (const Move &move : routing.moves) {
     TimedMessage &message = messages.emplace_back();
     message.source = move.source;
@@ -38,9 +41,12 @@ std::optional<std::string> dt::reroute(const RoutingProblem &problem,
                                        const RouterOptions &options,
                                        Routing &routing) {
   routeGreedily(problem, options, routing);
-  bool areFew = options.seconds && routing.moves.size() <= kFewMoves;
-  double enough = kEvenEnough * problem.lowerBound();
-  if (!areFew && busiestPort(problem, routing) <= enough)
+  bool areFew =
+      options.seconds && !options.around && routing.moves.size() <= kFewMoves;
+  double enough =
+      kEvenEnough * std::max(problem.lowerBound(),
+                             busiestPort(problem, options, /*routing=*/{}));
+  if (!areFew && busiestPort(problem, options, routing) <= enough)
     return std::nullopt;
   RouterOptions fromZero = options;
   fromZero.old = nullptr;
@@ -48,8 +54,9 @@ std::optional<std::string> dt::reroute(const RoutingProblem &problem,
   if (auto error = routeBest(problem, fromZero, other))
     return error;
   auto seconds = [&](const Routing &route) {
-    return areFew && !route.moves.empty() ? options.seconds(route.moves)
-                                          : busiestPort(problem, route);
+    return areFew && !route.moves.empty()
+               ? options.seconds(route.moves)
+               : busiestPort(problem, options, route);
   };
   if (seconds(routing) > kEvenEnough * seconds(other))
     routing = std::move(other);

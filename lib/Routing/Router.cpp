@@ -211,6 +211,7 @@ private:
                     uint32_t destinationOwners);
   void keepOld(const std::vector<OldMove> &moves, size_t first);
   uint32_t restOf(uint32_t demand, const std::vector<bool> &served);
+  void addAround();
   void addMove(const Move &move);
   void pairUp();
   void cutItems();
@@ -394,6 +395,24 @@ uint32_t Router::restOf(uint32_t demand, const std::vector<bool> &served) {
   return it->second;
 }
 
+/// Loads ports with what goes beside.
+void Router::addAround() {
+  if (!options.around)
+    return;
+  for (const TimedMessage &message : *options.around) {
+    auto [from, to] = std::make_pair(message.source, message.destination);
+    bool interNode = !cluster.sameNode(from, to);
+    double seconds = cluster.portSeconds(from, to, message.bytes);
+    if (auto sender = deviceIndex.find(from); sender != deviceIndex.end()) {
+      Device &device = devices[sender->second];
+      (interNode ? *device.nic : device.island).out += seconds;
+    }
+    auto receiver = deviceIndex.find(to);
+    if (interNode && receiver != deviceIndex.end())
+      devices[receiver->second].nic->in += seconds;
+  }
+}
+
 /// Adds a move that has been decided.
 void Router::addMove(const Move &move) {
   Device &sender = *find(move.source), &receiver = *find(move.destination);
@@ -469,9 +488,13 @@ void Router::cutItems() {
 /// the busiest receiver takes in anyway, since items do not fill it exactly and
 /// a port that is full from start to end leaves the schedule no choice.
 void Router::setBudget() {
-  double bound = problem.bounds().portSeconds;
-  budget = bound * kSenderShare;
-  partnerLimit = bound * (1 + 1e-9);
+  double least = problem.bounds().portSeconds;
+  if (options.around) {
+    PortSeconds others = busiestPorts(*options.around, cluster);
+    least = std::max({least, others.nic, others.island});
+  }
+  budget = least * kSenderShare;
+  partnerLimit = least * (1 + 1e-9);
 }
 
 /// What it costs to take the item from a holder; the least is taken, the least
@@ -991,6 +1014,7 @@ void Router::routeInRounds() {
 
 void Router::run() {
   indexDevices();
+  addAround();
   for (const Flow &flow : flows)
     widths.push_back(flow.bytesPerElement);
   for (uint32_t i = 0; i < flows.size(); ++i)
@@ -1014,7 +1038,8 @@ void Router::run() {
   // `out` and `in` are what that took, its `due` is its share of the others.
   for (const Item &item : items)
     routeItem(item);
-  balanceSenders(flows, cluster, movable, budget, routing.moves);
+  balanceSenders(flows, cluster, {movable, options.around}, budget,
+                 routing.moves);
 }
 
 } // namespace

@@ -4,6 +4,7 @@
 
 #include "CutPrefix.h"
 #include "Feeds.h"
+#include "IdleWaves.h"
 #include "WaveRoom.h"
 #include "dt/Geometry/Overlaps.h"
 #include "dt/Scheduling/BestSchedule.h"
@@ -18,14 +19,19 @@ namespace {
 
 constexpr int32_t kFree = -1;
 
+/// Less than this part of a message is left empty rather than filled by cutting
+/// a slice of a box in two.
+constexpr int64_t kEmptyFraction = 64;
+
 using Pair = DevicePair;
 
-/// Moves of a pair that wait for a place.
+/// Free moves of a pair, those that are passed on first.
 struct Queue {
   Pair pair;
-  int64_t bytes = 0;
-  int32_t notBefore = 0;
-  std::vector<uint32_t> moves;
+  int64_t bytes = 0;             // of all
+  std::vector<uint32_t> waiting; // for what feeds them, or for a wave
+  std::vector<uint32_t> ready;
+  int64_t readyBytes = 0;
 };
 
 /// Pieces that keep their wave and pair: [first, last) in `order`.
@@ -35,12 +41,14 @@ struct KeptMessage {
   size_t first = 0, last = 0;
 };
 
-class KeptScheduler {
+class KeptScheduler : public IdlePairs {
 public:
   KeptScheduler(const WaveProblem &problem, const WaveOptions &options)
       : problem(problem), options(options), ports(problem.cluster) {}
 
   std::optional<std::string> run(KeptSchedule &kept);
+  int64_t ready(size_t pair, int32_t wave) override;
+  int64_t send(size_t pair, int64_t room, int32_t wave) override;
 
 private:
   int64_t width(uint32_t piece) const {
@@ -60,12 +68,16 @@ private:
   void findFeeders();
   bool isFed(uint32_t piece) const;
   void freeUnfed();
+  int64_t bytesOf(const KeptMessage &message) const;
+  bool isFree(const KeptMessage &message) const;
+  void freeAll(const KeptMessage &message);
   void measureWaves(int32_t numWaves);
   void takeKept(KeptSchedule &kept);
-  std::vector<Queue> queues() const;
-  void fill(const Queue &queue);
-  int64_t fillWave(const Queue &queue, size_t &next, int64_t room,
-                   int32_t wave);
+  void freeLastHops();
+  void formQueues();
+  void fillIdle();
+  int64_t sendPart(uint32_t move, int64_t room, bool cutSlices, int32_t wave);
+  void addRest(uint32_t move, WaveProblem &left) const;
   WaveProblem problemOfRest() const;
   int64_t hopOf(const Move &part);
   std::optional<std::string> append();
@@ -83,8 +95,14 @@ private:
   std::vector<int32_t> firstWaves; // that what stays around allows
   WaveRoom ports;
   std::vector<double> seconds; // that a wave lasts
-  int64_t largest[2] = {0, 0}; // bytes of a message that is kept, per level
+  int64_t largest[2] = {0, 0}; // bytes of a message, per level
   std::vector<ScheduledMove> out;
+  std::vector<Queue> queues;
+  /// Of a free move, the wave from which on it may go; what free ones feed may
+  /// once all of these have come.
+  std::vector<int32_t> readyFrom;
+  std::vector<size_t> missing;        // free feeders that have not come
+  std::vector<std::vector<Box>> sent; // of free moves, beside what is kept
   /// Forwards that are left, by flow and pair.
   std::map<std::pair<uint32_t, Pair>, std::vector<uint32_t>> forwards;
 };
@@ -152,16 +170,23 @@ void KeptScheduler::takeAround() {
                message.wave);
 }
 
+bool KeptScheduler::isFree(const KeptMessage &message) const {
+  return std::all_of(order.begin() + long(message.first),
+                     order.begin() + long(message.last),
+                     [&](uint32_t piece) { return waves[piece] == kFree; });
+}
+
 /// Frees messages that meet others at a port: devices have changed places.
 void KeptScheduler::freeConflicts() {
   for (const KeptMessage &message : messages) {
+    if (isFree(message))
+      continue;
     WaveRoom::Users users = ports.usersOf(message.pair);
     if (ports.hasRoom(users, message.wave)) {
       ports.take(users, message.wave);
       continue;
     }
-    for (size_t at = message.first; at < message.last; ++at)
-      waves[order[at]] = kFree;
+    freeAll(message);
   }
 }
 
@@ -175,6 +200,15 @@ void KeptScheduler::findFeeders() {
   for (uint32_t i = 0; i < pieces.size(); ++i)
     for (uint32_t forward : feeds[i])
       feeders[forward].push_back(i);
+}
+
+/// What nobody passes on goes anywhere, where all else around stays.
+void KeptScheduler::freeLastHops() {
+  if (!options.around || !options.around->isLoose)
+    return;
+  for (uint32_t i = 0; i < pieces.size(); ++i)
+    if (feeds[i].empty() && !options.around->isPassedOn(pieces[i]))
+      waves[i] = kFree;
 }
 
 bool KeptScheduler::isFed(uint32_t move) const {
@@ -209,7 +243,21 @@ void KeptScheduler::freeUnfed() {
   }
 }
 
-/// How long waves last and how large their messages are.
+int64_t KeptScheduler::bytesOf(const KeptMessage &message) const {
+  int64_t bytes = 0;
+  for (size_t at = message.first; at < message.last; ++at)
+    bytes += bytesOf(order[at]);
+  return bytes;
+}
+
+void KeptScheduler::freeAll(const KeptMessage &message) {
+  for (size_t at = message.first; at < message.last; ++at)
+    waves[order[at]] = kFree;
+}
+
+/// How long waves last, and how large messages are. What has gone inside a node
+/// and does not any more may be longer than all that stays around: then it is
+/// free, and is cut anew.
 void KeptScheduler::measureWaves(int32_t numWaves) {
   seconds.resize(size_t(numWaves));
   auto add = [&](int32_t wave, Pair pair, int64_t bytes) {
@@ -220,16 +268,18 @@ void KeptScheduler::measureWaves(int32_t numWaves) {
     int64_t &most = largest[!problem.cluster.sameNode(from, to)];
     most = std::max(most, bytes);
   };
-  for (const KeptMessage &message : messages) {
-    int64_t bytes = 0;
-    for (size_t at = message.first; at < message.last; ++at)
-      if (waves[order[at]] != kFree)
-        bytes += bytesOf(order[at]);
-    add(message.wave, message.pair, bytes);
-  }
   if (options.around)
     for (const TimedMessage &message : options.around->messages)
       add(message.wave, {message.source, message.destination}, message.bytes);
+  const int64_t most[2] = {largest[0], largest[1]};
+  for (const KeptMessage &message : messages) {
+    auto [from, to] = message.pair;
+    int64_t longest = most[!problem.cluster.sameNode(from, to)];
+    if (longest > 0 && bytesOf(message) > longest)
+      freeAll(message);
+    else
+      add(message.wave, message.pair, bytesOf(message));
+  }
 }
 
 /// What has kept its wave, message by message; the rest is free.
@@ -244,84 +294,129 @@ void KeptScheduler::takeKept(KeptSchedule &kept) {
       rest[i].push_back(pieces[i].box);
 }
 
-/// Free moves that can go beside what is kept: they neither wait for a free
-/// move nor does one wait for them. By pair, the longest first.
-std::vector<Queue> KeptScheduler::queues() const {
+/// By pair, what is passed on first.
+void KeptScheduler::formQueues() {
   std::map<Pair, Queue> byPair;
-  auto isFree = [&](uint32_t move) { return waves[move] == kFree; };
-  for (uint32_t i = 0; i < pieces.size(); ++i) {
-    if (!isFree(i) || std::any_of(feeds[i].begin(), feeds[i].end(), isFree) ||
-        std::any_of(feeders[i].begin(), feeders[i].end(), isFree))
-      continue;
-    Queue &queue = byPair[pairOf(i)];
-    queue.pair = pairOf(i);
-    queue.bytes += bytesOf(i);
-    queue.moves.push_back(i);
-    queue.notBefore = std::max(queue.notBefore, firstWaves[i]);
-    for (uint32_t feeder : feeders[i])
-      queue.notBefore = std::max(queue.notBefore, waves[feeder] + 1);
-  }
-  std::vector<Queue> out;
+  readyFrom.assign(pieces.size(), 0);
+  missing.assign(pieces.size(), 0);
+  sent.resize(pieces.size());
+  for (bool isPassedOn : {true, false})
+    for (uint32_t i = 0; i < pieces.size(); ++i) {
+      if (waves[i] != kFree || feeds[i].empty() == isPassedOn)
+        continue;
+      Queue &queue = byPair[pairOf(i)];
+      queue.pair = pairOf(i);
+      queue.bytes += bytesOf(i);
+      queue.waiting.push_back(i);
+      readyFrom[i] = firstWaves[i];
+      for (uint32_t feeder : feeders[i]) {
+        missing[i] += waves[feeder] == kFree;
+        readyFrom[i] = std::max(readyFrom[i], waves[feeder] + 1);
+      }
+    }
   for (auto &[pair, queue] : byPair)
-    out.push_back(std::move(queue));
-  std::stable_sort(out.begin(), out.end(), [](const Queue &a, const Queue &b) {
-    return a.bytes > b.bytes;
-  });
-  return out;
+    queues.push_back(std::move(queue));
 }
 
-/// Puts what fits of a queue, from its move `next` on, into one message;
-/// returns its bytes.
-int64_t KeptScheduler::fillWave(const Queue &queue, size_t &next, int64_t room,
+int64_t KeptScheduler::ready(size_t pair, int32_t wave) {
+  Queue &queue = queues[pair];
+  auto isReady = [&](uint32_t move) {
+    return missing[move] == 0 && readyFrom[move] <= wave;
+  };
+  auto rest =
+      std::stable_partition(queue.waiting.begin(), queue.waiting.end(),
+                            [&](uint32_t move) { return !isReady(move); });
+  for (auto move = rest; move != queue.waiting.end(); ++move) {
+    queue.ready.push_back(*move);
+    queue.readyBytes += bytesOf(*move);
+  }
+  queue.waiting.erase(rest, queue.waiting.end());
+  return queue.readyBytes;
+}
+
+/// Sends a prefix of what is left of a move; returns its bytes, 0 where nothing
+/// fits.
+int64_t KeptScheduler::sendPart(uint32_t move, int64_t room, bool cutSlices,
                                 int32_t wave) {
-  int64_t sent = 0;
-  while (next < queue.moves.size()) {
-    uint32_t i = queue.moves[next];
-    if (rest[i].empty()) {
-      ++next;
+  Box box = rest[move].back(), prefix = box;
+  std::vector<Box> between;
+  bool isWhole = box.volume() * width(move) <= room;
+  if (!isWhole &&
+      !takePrefix(box, room / width(move), cutSlices, prefix, between))
+    return 0;
+  rest[move].pop_back();
+  if (!isWhole && !box.empty())
+    rest[move].push_back(box);
+  rest[move].insert(rest[move].end(), between.rbegin(), between.rend());
+  Move piece = pieces[move];
+  piece.box = prefix;
+  out.push_back({piece, wave});
+  sent[move].push_back(prefix);
+  return prefix.volume() * width(move);
+}
+
+int64_t KeptScheduler::send(size_t pair, int64_t room, int32_t wave) {
+  Queue &queue = queues[pair];
+  int64_t bytes = 0;
+  size_t done = 0; // moves
+  for (; done < queue.ready.size(); ++done) {
+    uint32_t move = queue.ready[done];
+    int64_t part = 1;
+    while (part > 0 && !rest[move].empty()) {
+      bool cutSlices = bytes == 0 || room - bytes > room / kEmptyFraction;
+      part = sendPart(move, room - bytes, cutSlices, wave);
+      bytes += part;
+    }
+    if (!rest[move].empty())
+      break;
+    for (uint32_t forward : feeds[move])
+      if (waves[forward] == kFree) {
+        --missing[forward];
+        readyFrom[forward] = std::max(readyFrom[forward], wave + 1);
+      }
+  }
+  queue.ready.erase(queue.ready.begin(), queue.ready.begin() + long(done));
+  queue.readyBytes -= bytes;
+  return bytes;
+}
+
+void KeptScheduler::fillIdle() {
+  formQueues();
+  std::vector<WaitingPair> waiting;
+  for (const Queue &queue : queues)
+    waiting.push_back({queue.pair, queue.bytes});
+  fillIdleWaves({seconds, {largest[0], largest[1]}}, problem.cluster, waiting,
+                *this, ports);
+}
+
+/// What is left of a move. Of a forward, what has come is no forward any more.
+void KeptScheduler::addRest(uint32_t move, WaveProblem &left) const {
+  auto add = [&](const Box &box, bool hasCome) {
+    Move part = pieces[move];
+    part.box = box;
+    if (hasCome)
+      part.hop = 0;
+    if (box.volume() > 0)
+      left.moves.push_back(part);
+  };
+  for (const Box &box : rest[move]) {
+    if (missing[move] == 0) {
+      add(box, /*hasCome=*/true);
       continue;
     }
-    Box box = rest[i].back(), prefix = box;
-    std::vector<Box> between;
-    bool isWhole = box.volume() * width(i) <= room - sent;
-    if (!isWhole && !takePrefix(box, (room - sent) / width(i),
-                                /*cutSlices=*/sent == 0, prefix, between))
-      break;
-    rest[i].pop_back();
-    if (!isWhole && !box.empty())
-      rest[i].push_back(box);
-    rest[i].insert(rest[i].end(), between.rbegin(), between.rend());
-    Move piece = pieces[i];
-    piece.box = prefix;
-    out.push_back({piece, wave});
-    sent += prefix.volume() * width(i);
-  }
-  return sent;
-}
-
-void KeptScheduler::fill(const Queue &queue) {
-  const Cluster &cluster = problem.cluster;
-  auto [from, to] = queue.pair;
-  double rate = cluster.bytesPerSecond(from, to);
-  int64_t most = largest[!cluster.sameNode(from, to)], left = queue.bytes;
-  WaveRoom::Users users = ports.usersOf(queue.pair);
-  size_t next = 0;
-  for (int32_t wave = queue.notBefore;
-       left > 0 && size_t(wave) < seconds.size(); ++wave) {
-    auto room = std::min(most, int64_t(seconds[size_t(wave)] * rate));
-    // A message costs a latency: not for a few bytes of many.
-    auto least = int64_t(cluster.waveSeconds() * rate);
-    if (room < std::min(left, least) || !ports.hasRoom(users, wave))
-      continue;
-    int64_t sent = fillWave(queue, next, room, wave);
-    if (sent > 0)
-      ports.take(users, wave);
-    left -= sent;
+    for (uint32_t feeder : feeders[move])
+      if (waves[feeder] != kFree)
+        add(intersect(box, pieces[feeder].box), /*hasCome=*/true);
+      else {
+        for (const Box &part : sent[feeder])
+          add(intersect(box, part), /*hasCome=*/true);
+        for (const Box &part : rest[feeder])
+          add(intersect(box, part), /*hasCome=*/false);
+      }
   }
 }
 
-/// What has no place yet, as a problem of its own. What kept waves feed is
-/// there from its start: no forward any more.
+/// What has no place yet, as a problem of its own.
 WaveProblem KeptScheduler::problemOfRest() const {
   WaveProblem left;
   left.elementBytes = problem.elementBytes;
@@ -329,13 +424,7 @@ WaveProblem KeptScheduler::problemOfRest() const {
   left.stagingBytes = problem.stagingBytes;
   left.stored = problem.stored;
   for (uint32_t i = 0; i < pieces.size(); ++i)
-    for (const Box &box : rest[i]) {
-      Move move = pieces[i];
-      move.box = box;
-      if (feeders[i].empty() || waves[feeders[i].front()] != kFree)
-        move.hop = 0;
-      left.moves.push_back(move);
-    }
+    addRest(i, left);
   std::stable_sort(left.moves.begin(), left.moves.end(),
                    [](const Move &a, const Move &b) { return a.hop < b.hop; });
   return left;
@@ -381,13 +470,13 @@ std::optional<std::string> KeptScheduler::run(KeptSchedule &kept) {
     return "has nothing of the old plan, or too many of its waves";
   takeAround();
   formMessages();
-  freeConflicts();
-  findFeeders();
-  freeUnfed();
   measureWaves(numWaves);
+  findFeeders();
+  freeLastHops();
+  freeConflicts();
+  freeUnfed();
   takeKept(kept);
-  for (const Queue &queue : queues())
-    fill(queue);
+  fillIdle();
   if (auto error = append())
     return error;
   sortByMessage(out);

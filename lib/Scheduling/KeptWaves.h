@@ -3,10 +3,11 @@
 //   1. A move that lies in one of the old plan's, of the same flow and pair,
 //      takes its wave, if ports have room there and what it forwards has come.
 //   2. Others go beside them, into waves whose ports are idle at both ends, as
-//      much as lasts no longer than the wave.
+//      much as lasts no longer than the wave (IdleWaves.h).
 //   3. What is left is scheduled by itself, behind all these waves.
 //
-// Messages around these, which stay as they are, have their ports first.
+// Messages around these, which stay as they are, have their ports first. Where
+// the moves are loose, what is not passed on keeps no wave.
 //
 // Ports of devices 0 to 3; 3 has taken the place of 2, and gets what 2 had:
 //

@@ -31,6 +31,10 @@ public:
   Users usersOf(DevicePair pair);
   /// Whether the pair has no message in the wave, and may have one.
   bool hasRoom(const Users &users, int32_t wave) const;
+  static bool hasRoom(const Users::Need &need, int32_t wave) {
+    return size_t(wave) >= need.counts->size() ||
+           (*need.counts)[size_t(wave)] < need.most;
+  }
   void take(const Users &users, int32_t wave);
 
 private:
@@ -48,8 +52,8 @@ inline WaveRoom::Users WaveRoom::usersOf(DevicePair pair) {
 }
 
 inline bool WaveRoom::hasRoom(const Users &users, int32_t wave) const {
-  for (auto [own, most] : users.needs)
-    if (size_t(wave) < own->size() && (*own)[size_t(wave)] >= most)
+  for (const Users::Need &need : users.needs)
+    if (!hasRoom(need, wave))
       return false;
   return !pairs.count({wave, users.pair});
 }

@@ -11,6 +11,7 @@
 #ifndef DT_ROUTING_ROUTINGSOLVER_H
 #define DT_ROUTING_ROUTINGSOLVER_H
 
+#include "dt/Cost/CostModel.h"
 #include "dt/Routing/OldRoute.h"
 #include "dt/Routing/RoutingProblem.h"
 
@@ -49,6 +50,9 @@ struct RouterOptions {
   /// A plan that was made before: what is right still of its route is kept, and
   /// the rest is routed around it. By flow; none: all is routed.
   const OldMoves *old = nullptr;
+  /// Messages that go beside what is routed: of their ports' time no route has
+  /// any. Null: none.
+  const std::vector<TimedMessage> *around = nullptr;
 };
 
 /// Fills `routing`, or says in one sentence why it cannot. The problem is

@@ -20,6 +20,10 @@ std::optional<std::string> reschedule(const WaveProblem &problem,
                                       const WaveOptions &options,
                                       KeptSchedule &kept);
 
+/// Bytes that have the wave in which they went before, where both count alike.
+int64_t bytesInOldWaves(const WaveProblem &problem, const OldMoves &old,
+                        const std::vector<ScheduledMove> &moves);
+
 } // namespace dt
 
 #endif // DT_SCHEDULING_RESCHEDULE_H

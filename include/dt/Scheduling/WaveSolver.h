@@ -28,6 +28,11 @@ struct WavesAround {
   int32_t numWaves = 0; // others come behind these
   /// The first wave in which a move may go: what it brings has come then.
   std::function<int32_t(const Move &)> firstWave;
+  /// Whether one of these messages has some of it, so that it may not come
+  /// later than it did.
+  std::function<bool(const Move &)> isPassedOn;
+  /// Whether moves that are not passed on leave the waves that they had.
+  bool isLoose = false;
 };
 
 struct WaveOptions {

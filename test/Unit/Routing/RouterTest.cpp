@@ -129,6 +129,29 @@ TEST(Router, BalancesSendersOverReplicas) {
     EXPECT_EQ(bytes, 4096 * 1024);
 }
 
+TEST(Router, TakesItFromWhosePortHasTime) {
+  // Three nodes hold it, another wants it. What goes beside leaves 0 and 8 less
+  // time than 16.
+  std::vector<int64_t> shape = {4096, 1024};
+  Flow flow;
+  flow.bytesPerElement = 4;
+  std::vector<Holding> holders = gridHoldings(shape, 1, 1, 1, 0);
+  holders.front().devices = {0, 8, 16};
+  flow.source = overlay(holders, shape);
+  flow.destination = overlay(gridHoldings(shape, 1, 1, 1, 24), shape);
+  std::vector<TimedMessage> around = {{0, 0, 40, 16 << 20},
+                                      {0, 8, 48, 16 << 20}};
+  RouterOptions options;
+  options.around = &around;
+  Routing routing = solved(RoutingProblem({flow}, Cluster(), 1 << 20), options);
+  std::map<int64_t, int64_t> sent;
+  for (const Move &move : routing.moves)
+    sent[move.source] += move.box.volume() * 4;
+  EXPECT_GT(sent[16], 10 << 20);
+  EXPECT_LT(sent[0], 4 << 20);
+  EXPECT_LT(sent[8], 4 << 20);
+}
+
 TEST(Router, LeavesOutWhatNobodyHolds) {
   std::vector<int64_t> shape = {8, 8};
   std::vector<Holding> half = gridHoldings(shape, 2, 1, 1, 0);

@@ -8,6 +8,8 @@
 
 #include "gtest/gtest.h"
 
+#include <algorithm>
+
 using namespace dt;
 using namespace dt::testing;
 
@@ -139,6 +141,8 @@ TEST(Reschedule, GoesAroundMessagesThatStay) {
     int64_t heir = 64 + int64_t(random() % 4);
     WavesAround around;
     around.firstWave = [](const Move &) { return 0; };
+    around.isPassedOn = [](const Move &) { return false; };
+    around.isLoose = trial % 2 == 1;
     WaveProblem rest = all;
     rest.moves.clear();
     OldMoves old(all.elementBytes.size());
@@ -188,6 +192,7 @@ TEST(Reschedule, SendsNothingBeforeItHasCome) {
   around.messages = {{4, 2, 3, 4 << 20}};
   around.numWaves = 5;
   around.firstWave = [](const Move &) { return 3; };
+  around.isPassedOn = [](const Move &) { return false; };
   WaveOptions options;
   options.old = &old;
   options.around = &around;
@@ -197,6 +202,107 @@ TEST(Reschedule, SendsNothingBeforeItHasCome) {
   EXPECT_EQ(kept.bytesInWave, 0);
   ASSERT_EQ(kept.schedule.moves.size(), 1u);
   EXPECT_EQ(kept.schedule.moves[0].wave, 4);
+}
+
+TEST(Reschedule, LeavesNoPortIdleThatHasNoTimeToLose) {
+  // Each of some devices sends each of as many others a message in one of as
+  // many waves. Of these waves only the lengths are left.
+  constexpr int64_t kBytes = 1 << 20;
+  std::random_device seeds;
+  unsigned seed = seeds();
+  SCOPED_TRACE(seed);
+  std::mt19937 random(seed);
+  for (int trial = 0; trial < 50; ++trial) {
+    SCOPED_TRACE(trial);
+    auto count = int64_t(3 + random() % 8);
+    std::vector<int64_t> receivers(count);
+    for (int64_t i = 0; i < count; ++i)
+      receivers[i] = count + i;
+    std::shuffle(receivers.begin(), receivers.end(), random);
+    Cluster cluster;
+    cluster.devicesPerNode = 1;
+    WavesAround around;
+    around.firstWave = [](const Move &) { return 0; };
+    around.isPassedOn = [](const Move &) { return false; };
+    around.isLoose = true;
+    std::vector<Move> moves;
+    auto flow = uint32_t(0);
+    for (int64_t wave = 0; wave < count; ++wave) {
+      around.messages.push_back(
+          {int32_t(wave), 2 * count, 2 * count + 1, kBytes});
+      for (int64_t i = 0; i < count; ++i)
+        moves.push_back(
+            {flow++, 0, i, receivers[(i + wave) % count], elements(0, kBytes)});
+    }
+    around.numWaves = int32_t(count);
+    std::shuffle(moves.begin(), moves.end(), random);
+    WaveProblem problem = wavesOf(moves, cluster);
+    OldMoves old(problem.elementBytes.size());
+    WaveOptions options;
+    options.old = &old;
+    options.around = &around;
+    KeptSchedule kept;
+    auto error = reschedule(problem, options, kept);
+    ASSERT_FALSE(error) << *error;
+    auto broken = problem.verify(kept.schedule);
+    EXPECT_FALSE(broken) << *broken;
+    EXPECT_EQ(kept.schedule.moves.back().wave + 1, around.numWaves);
+    EXPECT_EQ(kept.schedule.moves.size(), moves.size());
+  }
+}
+
+TEST(Reschedule, KeepsTheWaveOfWhatIsPassedOn) {
+  // 1 passes on in wave 3 what comes to it in wave 1; all else is loose.
+  Cluster cluster;
+  cluster.devicesPerNode = 1;
+  WaveProblem problem = wavesOf(
+      {{0, 0, 0, 1, elements(0, 1 << 20)}, {1, 0, 0, 2, elements(0, 1 << 20)}},
+      cluster);
+  OldMoves old = {{{problem.moves[0], 1}}, {{problem.moves[1], 2}}};
+  WavesAround around;
+  around.messages = {{0, 4, 5, 1 << 20}, {3, 1, 3, 1 << 20}};
+  around.numWaves = 4;
+  around.firstWave = [](const Move &) { return 0; };
+  around.isPassedOn = [](const Move &move) { return move.destination == 1; };
+  around.isLoose = true;
+  WaveOptions options;
+  options.old = &old;
+  options.around = &around;
+  KeptSchedule kept;
+  auto error = reschedule(problem, options, kept);
+  ASSERT_FALSE(error) << *error;
+  ASSERT_EQ(kept.schedule.moves.size(), 2u);
+  EXPECT_EQ(kept.schedule.moves[0].wave, 0);
+  EXPECT_EQ(kept.schedule.moves[0].move.destination, 2);
+  EXPECT_EQ(kept.schedule.moves[1].wave, 1);
+  EXPECT_EQ(kept.bytesInWave, 1 << 20);
+}
+
+TEST(Reschedule, SendsOnBesideWhatStays) {
+  // 0 -> 1 -> 2 finds two of the waves of 4 -> 5, one after the other.
+  Cluster cluster;
+  cluster.devicesPerNode = 1;
+  WaveProblem problem = wavesOf(
+      {{0, 0, 0, 1, elements(0, 1 << 20)}, {0, 1, 1, 2, elements(0, 1 << 20)}},
+      cluster);
+  OldMoves old(1);
+  WavesAround around;
+  for (int32_t wave : {0, 1, 2})
+    around.messages.push_back({wave, 4, 5, 1 << 20});
+  around.numWaves = 3;
+  around.firstWave = [](const Move &) { return 0; };
+  around.isPassedOn = [](const Move &) { return false; };
+  WaveOptions options;
+  options.old = &old;
+  options.around = &around;
+  KeptSchedule kept;
+  auto error = reschedule(problem, options, kept);
+  ASSERT_FALSE(error) << *error;
+  auto broken = problem.verify(kept.schedule);
+  EXPECT_FALSE(broken) << *broken;
+  ASSERT_EQ(kept.schedule.moves.size(), 2u);
+  EXPECT_EQ(kept.schedule.moves[0].wave, 0);
+  EXPECT_EQ(kept.schedule.moves[1].wave, 1);
 }
 
 } // namespace
