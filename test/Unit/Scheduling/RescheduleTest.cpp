@@ -49,6 +49,16 @@ Box elements(int64_t lo, int64_t hi) {
   return box;
 }
 
+/// Around messages that stay.
+void rescheduleAround(const WaveProblem &problem, const OldMoves &old,
+                      const WavesAround &around, KeptSchedule &kept) {
+  WaveOptions options;
+  options.old = &old;
+  options.around = &around;
+  auto error = reschedule(problem, options, kept);
+  ASSERT_FALSE(error) << *error;
+}
+
 TEST(Reschedule, KeepsAllWavesOfWhatHasNotChanged) {
   std::mt19937 random(3);
   for (int trial = 0; trial < 100; ++trial) {
@@ -193,12 +203,8 @@ TEST(Reschedule, SendsNothingBeforeItHasCome) {
   around.numWaves = 5;
   around.firstWave = [](const Move &) { return 3; };
   around.isPassedOn = [](const Move &) { return false; };
-  WaveOptions options;
-  options.old = &old;
-  options.around = &around;
   KeptSchedule kept;
-  auto error = reschedule(problem, options, kept);
-  ASSERT_FALSE(error) << *error;
+  ASSERT_NO_FATAL_FAILURE(rescheduleAround(problem, old, around, kept));
   EXPECT_EQ(kept.bytesInWave, 0);
   ASSERT_EQ(kept.schedule.moves.size(), 1u);
   EXPECT_EQ(kept.schedule.moves[0].wave, 4);
@@ -238,12 +244,8 @@ TEST(Reschedule, LeavesNoPortIdleThatHasNoTimeToLose) {
     std::shuffle(moves.begin(), moves.end(), random);
     WaveProblem problem = wavesOf(moves, cluster);
     OldMoves old(problem.elementBytes.size());
-    WaveOptions options;
-    options.old = &old;
-    options.around = &around;
     KeptSchedule kept;
-    auto error = reschedule(problem, options, kept);
-    ASSERT_FALSE(error) << *error;
+    ASSERT_NO_FATAL_FAILURE(rescheduleAround(problem, old, around, kept));
     auto broken = problem.verify(kept.schedule);
     EXPECT_FALSE(broken) << *broken;
     EXPECT_EQ(kept.schedule.moves.back().wave + 1, around.numWaves);
@@ -265,12 +267,8 @@ TEST(Reschedule, KeepsTheWaveOfWhatIsPassedOn) {
   around.firstWave = [](const Move &) { return 0; };
   around.isPassedOn = [](const Move &move) { return move.destination == 1; };
   around.isLoose = true;
-  WaveOptions options;
-  options.old = &old;
-  options.around = &around;
   KeptSchedule kept;
-  auto error = reschedule(problem, options, kept);
-  ASSERT_FALSE(error) << *error;
+  ASSERT_NO_FATAL_FAILURE(rescheduleAround(problem, old, around, kept));
   ASSERT_EQ(kept.schedule.moves.size(), 2u);
   EXPECT_EQ(kept.schedule.moves[0].wave, 0);
   EXPECT_EQ(kept.schedule.moves[0].move.destination, 2);
@@ -292,12 +290,8 @@ TEST(Reschedule, SendsOnBesideWhatStays) {
   around.numWaves = 3;
   around.firstWave = [](const Move &) { return 0; };
   around.isPassedOn = [](const Move &) { return false; };
-  WaveOptions options;
-  options.old = &old;
-  options.around = &around;
   KeptSchedule kept;
-  auto error = reschedule(problem, options, kept);
-  ASSERT_FALSE(error) << *error;
+  ASSERT_NO_FATAL_FAILURE(rescheduleAround(problem, old, around, kept));
   auto broken = problem.verify(kept.schedule);
   EXPECT_FALSE(broken) << *broken;
   ASSERT_EQ(kept.schedule.moves.size(), 2u);
