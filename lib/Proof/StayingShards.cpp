@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 using namespace dt;
 
@@ -36,7 +37,8 @@ int64_t widthOf(const PlanFlow &flow, uint64_t states) {
 } // namespace
 
 /// As if all that is alike stayed.
-void StayingShards::pair(uint32_t flow, const ShardIndex &source) {
+void StayingShards::pair(uint32_t flow, const ShardIndex &source,
+                         const ShardIndex &destination) {
   all[flow] = alikeStates(plan, flow);
   if (!all[flow])
     return;
@@ -53,7 +55,7 @@ void StayingShards::pair(uint32_t flow, const ShardIndex &source) {
       const Shard *shard = destination.shardsOf(device)[number].shard;
       // What has a name of its own on a side is another tensor there.
       if (!shard->view && known.count(*shard))
-        place.shards.push_back({shard, all[flow]});
+        place.shards.push_back({shard, number, all[flow]});
     }
     if (!place.shards.empty())
       places[flow].emplace(device, std::move(place));
@@ -72,15 +74,19 @@ std::optional<size_t> StayingShards::find(uint32_t flow, int64_t device,
   return found - own.begin();
 }
 
-/// The same of the shard that a piece arrives in.
-std::optional<size_t> StayingShards::find(const PlanPiece &piece) const {
-  if (!placeOf(piece.flow, piece.to))
-    return std::nullopt;
-  auto number = destination.findNumber(piece.flow, piece.to, piece.box);
-  if (!number)
-    return std::nullopt;
-  return find(piece.flow, piece.to,
-              *destination.shardsOf(piece.to)[*number].shard);
+/// The shard that a piece arrives in, where both sides have it.
+StayingShards::Alike *StayingShards::find(const PlanPiece &piece) {
+  return const_cast<Alike *>(std::as_const(*this).find(piece));
+}
+
+const StayingShards::Alike *StayingShards::find(const PlanPiece &piece) const {
+  const Place *place = placeOf(piece.flow, piece.to);
+  if (!place)
+    return nullptr;
+  for (const Alike &alike : place->shards)
+    if (alike.number == piece.toShard)
+      return &alike;
+  return nullptr;
 }
 
 const StayingShards::Place *StayingShards::placeOf(uint32_t flow,
@@ -89,7 +95,8 @@ const StayingShards::Place *StayingShards::placeOf(uint32_t flow,
   return place == places[flow].end() ? nullptr : &place->second;
 }
 
-void StayingShards::lookAtStorage(const ShardIndex &source) {
+void StayingShards::lookAtStorage(const ShardIndex &source,
+                                  const ShardIndex &destination) {
   for (const PlanStorage &row : plan.storage) {
     bool creates = plan.steps[row.step].kind == Kind::Create;
     const ShardIndex &index = creates ? destination : source;
@@ -109,15 +116,14 @@ void StayingShards::lookAtPieces() {
       continue;
     for (size_t i = step.first; i < step.last; ++i) {
       const PlanPiece &piece = plan.pieces[i];
-      auto number = find(piece);
-      if (!number)
+      Alike *alike = find(piece);
+      if (!alike)
         continue;
-      Alike &alike = places[piece.flow].at(piece.to).shards[*number];
       bool stays =
           step.kind == Kind::Copy && piece.from == piece.to && piece.atSource;
-      alike.isCopied |= stays;
+      alike->isCopied |= stays;
       if (!stays)
-        alike.states = 0;
+        alike->states = 0;
     }
   }
 }
@@ -127,10 +133,10 @@ StayingShards::StayingShards(const TransportPlan &plan)
   if (!plan.isFlat)
     return;
   ShardIndex source = indexShards(plan.flows, /*source=*/true);
-  destination = indexShards(plan.flows, /*source=*/false);
+  ShardIndex destination = indexShards(plan.flows, /*source=*/false);
   for (uint32_t flow = 0; flow < plan.flows.size(); ++flow)
-    pair(flow, source);
-  lookAtStorage(source);
+    pair(flow, source, destination);
+  lookAtStorage(source, destination);
   lookAtPieces();
   for (auto &byDevice : places)
     for (auto &[device, place] : byDevice)
@@ -150,17 +156,15 @@ int64_t StayingShards::bytesOf(uint32_t flow, int64_t device) const {
 }
 
 bool StayingShards::isKept(const PlanPiece &copied) const {
-  auto number = find(copied);
-  return number && placeOf(copied.flow, copied.to)->shards[*number].states ==
-                       all[copied.flow];
+  const Alike *alike = find(copied);
+  return alike && alike->states == all[copied.flow];
 }
 
 int64_t StayingShards::bytesOf(const PlanPiece &copied) const {
-  auto number = find(copied);
-  if (!number)
-    return 0;
-  const Alike &own = placeOf(copied.flow, copied.to)->shards[*number];
-  return copied.box.volume() * widthOf(plan.flows[copied.flow], own.states);
+  const Alike *alike = find(copied);
+  return alike ? copied.box.volume() *
+                     widthOf(plan.flows[copied.flow], alike->states)
+               : 0;
 }
 
 bool StayingShards::allOf(uint32_t flow, int64_t device) const {

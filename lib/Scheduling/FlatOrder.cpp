@@ -35,6 +35,7 @@ FlatOrder::FlatOrder(const FlatInput &input, int64_t jobBytes)
             entry.shard->numMembers() * entry.shard->elementsPerMember() *
             bytesOf(isSource ? flow.source : flow.destination);
       }
+  reserveEffects();
   FlatStorages storages(input, *jobs);
   for (const std::vector<FlatJob> &together : storages.gather(sequenceJobs(
            jobs->byCohort(), double(kJobsInRoom) * double(jobBytes))))
@@ -43,6 +44,18 @@ FlatOrder::FlatOrder(const FlatInput &input, int64_t jobBytes)
     else
       addAlone(together.front());
   countOpen();
+}
+
+/// There are many effects: lists that grow would copy them again and again.
+void FlatOrder::reserveEffects() {
+  std::map<int64_t, int64_t> counts; // by device
+  for (const CohortJobs &cohort : jobs->byCohort())
+    for (const JobEffects &block : cohort.effects)
+      for (const JobEffect &effect : block)
+        counts[effect.device] +=
+            cohort.count() / int64_t(cohort.effects.size());
+  for (const auto &[device, count] : counts)
+    devices[device].effects.reserve(size_t(count));
 }
 
 /// Adds the job to the order, with what it copies.

@@ -113,6 +113,7 @@ private:
                                 const std::vector<Group> &groups) const;
   void addCopies(const FlatOrder &order, const FlatPhase &phase,
                  const std::vector<ScheduledMove> &moves);
+  void sortCandidates(std::vector<ChunkBytes> &candidates) const;
   bool scheduleLike(const WaveProblem &phase, ChunkBytes chunks,
                     std::vector<ScheduledMove> &out);
   std::optional<std::string> scheduleMoves(std::vector<Move> moves,
@@ -367,8 +368,25 @@ bool FlatScheduler::scheduleLike(const WaveProblem &phase, ChunkBytes chunks,
   return true;
 }
 
-/// With the chunk size that is predicted to be fastest of those that are tried:
-/// first those that are most like what suited the phase before.
+/// In the order in which they are tried: first those that are most like what
+/// suited the phase before. Of many phases, the first tries large ones first,
+/// which mostly suit it and have few pieces.
+void FlatScheduler::sortCandidates(std::vector<ChunkBytes> &candidates) const {
+  if (numMoves > 0)
+    std::stable_sort(candidates.begin(), candidates.end(),
+                     [&](const ChunkBytes &a, const ChunkBytes &b) {
+                       return distance(a, lastBest) < distance(b, lastBest);
+                     });
+  else if (repeats)
+    std::stable_sort(candidates.begin(), candidates.end(),
+                     [](const ChunkBytes &a, const ChunkBytes &b) {
+                       return a.isWhole != b.isWhole
+                                  ? b.isWhole
+                                  : a.inter + a.intra > b.inter + b.intra;
+                     });
+}
+
+/// With the chunk size that is predicted to be fastest of those that are tried.
 std::optional<std::string>
 FlatScheduler::scheduleMoves(std::vector<Move> moves, int64_t effort,
                              std::vector<ScheduledMove> &out) {
@@ -377,11 +395,7 @@ FlatScheduler::scheduleMoves(std::vector<Move> moves, int64_t effort,
   std::vector<ChunkBytes> candidates = candidateChunks(phase);
   if (candidates.empty())
     return refuseLimit();
-  if (numMoves > 0)
-    std::stable_sort(candidates.begin(), candidates.end(),
-                     [&](const ChunkBytes &a, const ChunkBytes &b) {
-                       return distance(a, lastBest) < distance(b, lastBest);
-                     });
+  sortCandidates(candidates);
   if (effort == 0 && scheduleLike(phase, candidates.front(), out))
     return std::nullopt;
   WaveOptions own = options;
@@ -454,11 +468,11 @@ std::optional<std::string> FlatScheduler::addPhases() {
   if (!order)
     return refuseLimit();
   std::vector<FlatPhase> phases = findPhases(*order);
-  // Phases are much alike: all sizes are tried in the first, as far as a
-  // quarter of the effort goes, and in a few others those like the last that
-  // was best.
-  constexpr size_t kSearched = 8, kLeastTries = 2;
-  constexpr int64_t kOfFirst = 4;
+  // Phases are much alike: all sizes are tried in the first, as far as an
+  // eighth of the effort goes, and in a few others those like the last that
+  // was best, one where moves are many.
+  constexpr size_t kSearched = 8;
+  constexpr int64_t kOfFirst = 8;
   constexpr int64_t kLeastEffort = 4000; // pieces: soon scheduled
   repeats = phases.size() >= kManyPhases;
   size_t stride = std::max<size_t>(1, phases.size() / kSearched), number = 0;
@@ -467,8 +481,7 @@ std::optional<std::string> FlatScheduler::addPhases() {
       return options.effort / kOfFirst;
     return number % stride
                ? 0
-               : std::max(kLeastEffort,
-                          int64_t(kLeastTries * phase.moves.size()));
+               : std::max(kLeastEffort, int64_t(phase.moves.size()));
   };
   // Room that is not needed is not touched: mostly few moves are cut.
   size_t count = 0;

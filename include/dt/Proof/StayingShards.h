@@ -35,6 +35,7 @@ private:
   /// A shard of a flow on a device that is the same on both sides.
   struct Alike {
     const Shard *shard = nullptr;
+    uint32_t number = 0;   // among the device's of the destination
     uint64_t states = 0;   // that may stay
     bool isCopied = false; // some of it; else nothing stays
   };
@@ -42,16 +43,17 @@ private:
     size_t before = 0, after = 0; // shards on both sides
     std::vector<Alike> shards;
   };
-  void pair(uint32_t flow, const ShardIndex &source);
-  void lookAtStorage(const ShardIndex &source);
+  void pair(uint32_t flow, const ShardIndex &source,
+            const ShardIndex &destination);
+  void lookAtStorage(const ShardIndex &source, const ShardIndex &destination);
   void lookAtPieces();
   std::optional<size_t> find(uint32_t flow, int64_t device,
                              const Shard &shard) const;
-  std::optional<size_t> find(const PlanPiece &piece) const;
+  Alike *find(const PlanPiece &piece);
+  const Alike *find(const PlanPiece &piece) const;
   const Place *placeOf(uint32_t flow, int64_t device) const;
 
   const TransportPlan &plan;
-  ShardIndex destination;
   std::vector<std::map<int64_t, Place>> places; // by flow, then device
   std::vector<uint64_t> all;                    // states of each flow
 };

@@ -115,6 +115,7 @@ private:
     size_t next = 0;  // effect
     int64_t room = 0; // bytes that may be created
   };
+  void reserveEffects();
   void addCopies(const FlatJob &job);
   void addAlone(const FlatJob &job);
   void addTogether(const FlatStorages &storages,
