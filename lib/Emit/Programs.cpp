@@ -324,8 +324,8 @@ dtrt::Segment ProgramBuilder::Writer::segment(const PlanStorage &row,
   out.shard = shards.numbers[index.numbersOf(row.flow, device)[row.shard]];
   // Further inner dims are offset 0, size 1; a scalar has none.
   size_t rank = plan.flows[row.flow].shape.size();
-  out.offset.assign(rank, 0);
-  out.size.assign(rank, 1);
+  out.offset.resize(rank, 0);
+  out.size.resize(rank, 1);
   for (unsigned d = 0; d <= leading && d < rank; ++d) {
     out.offset[d] = row.box[d].lo;
     out.size[d] = row.box[d].size();

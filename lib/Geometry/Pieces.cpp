@@ -3,7 +3,6 @@
 #include "dt/Geometry/Pieces.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace dt {
 
@@ -105,12 +104,9 @@ public:
   Compression(const std::vector<int64_t> &rows, unsigned numColumns)
       : rows(rows), numColumns(numColumns), shapes(numColumns) {}
 
-  std::vector<uint32_t> orderAsGiven() const;
-  std::vector<uint32_t> orderByVariety() const;
-  /// Appends the classes of the rows, taken in `order`, to `out.classes` and
+  /// Appends the classes of the rows, taken as they stand, to `out.classes` and
   /// the rows that found none to `out.table`.
-  void compress(const std::vector<uint32_t> &order, int64_t minClassSize,
-                RowSet &out);
+  void compress(int64_t minClassSize, RowSet &out);
 
 private:
   const int64_t *row(uint32_t index) const {
@@ -126,30 +122,38 @@ private:
     return true;
   }
 
-  size_t runLength(const std::vector<Item> &items, size_t start) const;
+  std::vector<bool> findSteps(const std::vector<Item> &items) const;
   bool isLonePair(const std::vector<Item> &items, size_t start) const;
   bool joinRuns(std::vector<Item> &items);
   bool isWorthwhile(const Item &item, int64_t minClassSize) const;
   void groupByShape(std::vector<Item> &items) const;
   void appendRows(uint32_t shape, Row &base, std::vector<int64_t> &out) const;
   RowClass classOf(const Item &item) const;
-  std::vector<unsigned> columnsByVariety() const;
-  std::vector<uint64_t> sortKeys(const std::vector<unsigned> &columns) const;
 
   const std::vector<int64_t> &rows;
   unsigned numColumns;
   ShapeTable shapes;
 };
 
+/// Whether each item has the shape of the one before it, and follows that as it
+/// follows the one before.
+std::vector<bool> Compression::findSteps(const std::vector<Item> &items) const {
+  std::vector<bool> goesOn(items.size());
+  for (size_t i = 2; i < items.size(); ++i)
+    goesOn[i] = items[i].shape == items[i - 1].shape &&
+                inStep(items[i - 2], items[i - 1], items[i]);
+  return goesOn;
+}
+
 /// Number of items from `start` on of one shape at a constant step.
-size_t Compression::runLength(const std::vector<Item> &items,
-                              size_t start) const {
-  size_t end = start + 1;
-  while (
-      end < items.size() && items[end].shape == items[start].shape &&
-      (end < start + 2 || inStep(items[end - 2], items[end - 1], items[end])))
-    ++end;
-  return end - start;
+size_t runLength(const std::vector<Item> &items,
+                 const std::vector<bool> &goesOn, size_t start) {
+  size_t last = start + 1;
+  if (last == items.size() || items[last].shape != items[start].shape)
+    return 1;
+  while (last + 1 < items.size() && goesOn[last + 1])
+    ++last;
+  return last + 1 - start;
 }
 
 /// True for two single rows that no pair beside them resembles: any two rows
@@ -172,11 +176,13 @@ bool Compression::isLonePair(const std::vector<Item> &items,
 
 /// One level: replaces every maximal run by one item; true when any was found.
 bool Compression::joinRuns(std::vector<Item> &items) {
+  std::vector<bool> goesOn = findSteps(items);
   std::vector<Item> joined;
   for (size_t i = 0; i < items.size();) {
-    size_t length = runLength(items, i);
+    size_t length = runLength(items, goesOn, i);
     // A pair gives way to a longer run that starts at its second item.
-    if (length == 2 && (runLength(items, i + 1) > 2 || isLonePair(items, i)))
+    if (length == 2 &&
+        (runLength(items, goesOn, i + 1) > 2 || isLonePair(items, i)))
       length = 1;
     Item item = items[i];
     if (length > 1)
@@ -232,11 +238,10 @@ bool Compression::isWorthwhile(const Item &item, int64_t minClassSize) const {
   return shape.size >= std::max<int64_t>(minClassSize, 2 * (1 + shape.depth));
 }
 
-void Compression::compress(const std::vector<uint32_t> &order,
-                           int64_t minClassSize, RowSet &out) {
-  std::vector<Item> items(order.size());
-  for (size_t i = 0; i < order.size(); ++i)
-    items[i] = {order[i], 0};
+void Compression::compress(int64_t minClassSize, RowSet &out) {
+  std::vector<Item> items(rows.size() / numColumns);
+  for (uint32_t i = 0; i < items.size(); ++i)
+    items[i] = {i, 0};
   do {
     while (joinRuns(items))
       ;
@@ -259,15 +264,29 @@ void Compression::compress(const std::vector<uint32_t> &order,
   }
 }
 
-std::vector<uint32_t> Compression::orderAsGiven() const {
-  std::vector<uint32_t> order(rows.size() / numColumns);
-  std::iota(order.begin(), order.end(), 0);
-  return order;
-}
+/// Brings rows that are alike together: columns of few values first.
+class RowOrder {
+public:
+  RowOrder(const std::vector<int64_t> &rows, unsigned numColumns)
+      : rows(rows), numColumns(numColumns) {}
+
+  /// The rows in that order, beside each other.
+  std::vector<int64_t> sorted() const;
+
+private:
+  const int64_t *row(uint32_t index) const {
+    return rows.data() + size_t(index) * numColumns;
+  }
+  std::vector<unsigned> columnsByVariety() const;
+  std::vector<uint64_t> sortKeys(const std::vector<unsigned> &columns) const;
+
+  const std::vector<int64_t> &rows;
+  unsigned numColumns;
+};
 
 /// The columns, those of fewest distinct values first. Sampled: the order
 /// matters only for how well rows compress.
-std::vector<unsigned> Compression::columnsByVariety() const {
+std::vector<unsigned> RowOrder::columnsByVariety() const {
   constexpr size_t kSample = 4096;
   size_t numRows = rows.size() / numColumns;
   size_t stride = numRows / kSample + 1;
@@ -290,7 +309,7 @@ std::vector<unsigned> Compression::columnsByVariety() const {
 
 /// Per row, as many of the `columns` as fit 64 bits, first most significant.
 std::vector<uint64_t>
-Compression::sortKeys(const std::vector<unsigned> &columns) const {
+RowOrder::sortKeys(const std::vector<unsigned> &columns) const {
   size_t numRows = rows.size() / numColumns;
   std::vector<uint64_t> keys(numRows);
   double positions = 1;
@@ -311,7 +330,7 @@ Compression::sortKeys(const std::vector<unsigned> &columns) const {
   return keys;
 }
 
-std::vector<uint32_t> Compression::orderByVariety() const {
+std::vector<int64_t> RowOrder::sorted() const {
   std::vector<unsigned> columns = columnsByVariety();
   std::vector<uint64_t> keys = sortKeys(columns);
   std::vector<std::pair<uint64_t, uint32_t>> keyed(keys.size());
@@ -326,11 +345,11 @@ std::vector<uint32_t> Compression::orderByVariety() const {
         return x[column] < y[column];
     return a.second < b.second;
   });
-  std::vector<uint32_t> order;
-  order.reserve(keyed.size());
-  for (const auto &entry : keyed)
-    order.push_back(entry.second);
-  return order;
+  std::vector<int64_t> out;
+  out.reserve(rows.size());
+  for (const auto &[key, i] : keyed)
+    out.insert(out.end(), row(i), row(i) + numColumns);
+  return out;
 }
 
 /// Integers that the set takes to write down.
@@ -374,22 +393,20 @@ RowSet compressRows(const std::vector<int64_t> &rows, unsigned numColumns,
     given.table = rows;
     return given;
   }
-  Compression all(rows, numColumns);
-  all.compress(all.orderAsGiven(), minClassSize, given);
+  Compression(rows, numColumns).compress(minClassSize, given);
   bool foundNone = given.classes.empty();
   if (!given.table.empty()) {
-    std::vector<int64_t> rest = std::move(given.table);
-    given.table.clear();
-    Compression again(rest, numColumns);
-    again.compress(again.orderByVariety(), minClassSize, given);
+    std::vector<int64_t> rest = RowOrder(given.table, numColumns).sorted();
+    given.table = {};
+    Compression(rest, numColumns).compress(minClassSize, given);
   }
   if (foundNone || costOf(given) * kGoodRatio <= rows.size())
     return given;
 
   RowSet sorted;
   sorted.numColumns = numColumns;
-  Compression inOrder(rows, numColumns);
-  inOrder.compress(inOrder.orderByVariety(), minClassSize, sorted);
+  std::vector<int64_t> inOrder = RowOrder(rows, numColumns).sorted();
+  Compression(inOrder, numColumns).compress(minClassSize, sorted);
   return costOf(sorted) < costOf(given) ? sorted : given;
 }
 

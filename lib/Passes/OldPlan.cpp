@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "OldPlan.h"
+#include "OldPrograms.h"
 
 #include "dtrt/format/Text.h"
 
@@ -234,7 +235,7 @@ void MoveReader::add(const dtrt::RankProgram &program, uint32_t peer,
   old.move.flow = *flow;
   old.move.source = (isForward ? destination : source).now(program.device);
   old.move.destination = destination.now(peer);
-  old.move.box = Box::fromOffsetSize(segment.offset, segment.size);
+  old.move.box = boxOf(segment);
   if (!old.move.box.empty())
     out.push_back(old);
 }

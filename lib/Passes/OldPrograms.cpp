@@ -106,6 +106,13 @@ OldPrograms::OldPrograms(const TransitionInfo &info,
     flows[{families.lookup(flow.param), flow.states}] = uint32_t(i);
 }
 
+Box boxOf(const dtrt::Segment &segment) {
+  Box box(unsigned(segment.offset.size()));
+  for (unsigned dim = 0; dim < box.rank(); ++dim)
+    box[dim] = {segment.offset[dim], segment.offset[dim] + segment.size[dim]};
+  return box;
+}
+
 bool OldPrograms::addPieces(const std::vector<dtrt::Segment> &segments,
                             OldMessage &out) {
   out.pieces.reserve(segments.size());
@@ -113,8 +120,7 @@ bool OldPrograms::addPieces(const std::vector<dtrt::Segment> &segments,
     auto flow = flows.find({segment.family, segment.states});
     if (flow == flows.end())
       return false;
-    out.pieces.push_back({flow->second,
-                          Box::fromOffsetSize(segment.offset, segment.size),
+    out.pieces.push_back({flow->second, boxOf(segment),
                           segment.side == dtrt::Side::Destination});
   }
   return true;

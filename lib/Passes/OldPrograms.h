@@ -38,6 +38,9 @@ struct OldProgram {
   size_t firstWave = 0, lastWave = 0;
 };
 
+/// What a segment of a program names.
+Box boxOf(const dtrt::Segment &segment);
+
 class OldPrograms {
 public:
   /// Both must outlive this, and have the same families.

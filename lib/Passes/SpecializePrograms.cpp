@@ -118,7 +118,7 @@ ViewAttr ProgramWriter::view(const dtrt::Segment &segment) const {
 /// Members, and a range of their elements; a scalar has one.
 ViewAttr ProgramWriter::storageView(const dtrt::Segment &segment) const {
   size_t leading = ParamOp(info.params[segment.family]).numLeading();
-  std::vector<int64_t> offset = segment.offset, size = segment.size;
+  dtrt::DimVector offset = segment.offset, size = segment.size;
   offset.resize(leading + 1, 0);
   size.resize(leading + 1, 1);
   return ViewAttr::get(builder.getContext(), offset, size, statesOf(segment));

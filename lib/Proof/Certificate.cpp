@@ -113,18 +113,15 @@ ShardIndex indexShards(const std::vector<PlanFlow> &flows, bool source) {
 
 MaybeFault placePieces(TransportPlan &plan, const ParallelFor &parallel) {
   Places places(plan.flows);
-  return firstFault(plan.steps.size(), parallel, [&](size_t i) {
-    const PlanStep &step = plan.steps[i];
-    MaybeFault fault;
-    if (step.kind == PlanStep::Kind::Create ||
-        step.kind == PlanStep::Kind::Release)
-      return fault;
-    for (size_t p = step.first; p < step.last; ++p) {
-      MaybeFault found = places.place(plan.pieces[p], step.kind);
-      if (found && !fault)
-        fault = std::move(found);
-    }
-    return fault;
+  // One step may have half of the pieces, so threads share pieces, not steps.
+  std::vector<PlanStep::Kind> kinds(plan.pieces.size());
+  for (const PlanStep &step : plan.steps)
+    if (step.kind != PlanStep::Kind::Create &&
+        step.kind != PlanStep::Kind::Release)
+      std::fill(kinds.begin() + step.first, kinds.begin() + step.last,
+                step.kind);
+  return firstFault(plan.pieces.size(), parallel, [&](size_t i) {
+    return places.place(plan.pieces[i], kinds[i]);
   });
 }
 
@@ -517,16 +514,19 @@ private:
 
 MaybeFault checkDirect(const TransportPlan &plan, const ParallelFor &parallel) {
   DirectEnds ends(plan);
-  return firstFault(plan.steps.size(), parallel, [&](size_t i) {
-    const PlanStep &step = plan.steps[i];
-    MaybeFault fault;
-    if (step.kind != PlanStep::Kind::Wave)
-      return fault;
-    for (size_t s = step.firstSlot; s < step.lastSlot && !fault; ++s)
-      if (plan.slots[s].offset == -1)
-        fault = ends.check(plan.slots[s], step);
-    return fault;
-  });
+  return firstFault(
+      plan.steps.size(), parallel,
+      [&](size_t i) {
+        const PlanStep &step = plan.steps[i];
+        MaybeFault fault;
+        if (step.kind != PlanStep::Kind::Wave)
+          return fault;
+        for (size_t s = step.firstSlot; s < step.lastSlot && !fault; ++s)
+          if (plan.slots[s].offset == -1)
+            fault = ends.check(plan.slots[s], step);
+        return fault;
+      },
+      /*atOnce=*/1);
 }
 
 //===----------------------------------------------------------------------===//

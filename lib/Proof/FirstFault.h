@@ -9,15 +9,18 @@
 
 namespace dt {
 
-/// Checks 0 to n - 1 in blocks; `check(i)` returns a MaybeFault. The fault of
-/// the lowest number is returned, however many threads there are.
+/// Items that a thread checks at a time where each takes little.
+constexpr size_t kBlock = 128;
+
+/// Checks 0 to n - 1 in blocks of so many; `check(i)` returns a MaybeFault. The
+/// fault of the lowest number is returned, however many threads there are.
 template <typename Check>
-MaybeFault firstFault(size_t n, const ParallelFor &parallel, Check check) {
-  constexpr size_t kBlock = 128;
-  std::vector<MaybeFault> faults((n + kBlock - 1) / kBlock);
+MaybeFault firstFault(size_t n, const ParallelFor &parallel, Check check,
+                      size_t atOnce = kBlock) {
+  std::vector<MaybeFault> faults((n + atOnce - 1) / atOnce);
   parallel(faults.size(), [&](size_t block) {
-    size_t last = std::min(n, (block + 1) * kBlock);
-    for (size_t i = block * kBlock; i < last && !faults[block]; ++i)
+    size_t last = std::min(n, (block + 1) * atOnce);
+    for (size_t i = block * atOnce; i < last && !faults[block]; ++i)
       faults[block] = check(i);
   });
   for (MaybeFault &fault : faults)

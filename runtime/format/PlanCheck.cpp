@@ -27,7 +27,7 @@ constexpr int64_t kMaxBytes = int64_t(1) << 61;
 /// Fails unless the product of any of the sizes, times the widest element, is
 /// at most kMaxBytes. So a dim without elements counts as one: the strides and
 /// members beside it are computed all the same.
-Status checkBytes(const std::vector<int64_t> &sizes, int64_t elementBytes) {
+Status checkBytes(const DimVector &sizes, int64_t elementBytes) {
   int64_t total = elementBytes;
   for (int64_t size : sizes) {
     auto product = checkedProduct(total, std::max<int64_t>(size, 1));
@@ -368,7 +368,7 @@ Status checkShardOf(const Family &family, const ShardRecord &shard) {
     int64_t limit = leading ? family.leading[dim].count : kMaxBytes;
     DTRT_RETURN_IF_ERROR(checkIntervals(shard.dims[dim], limit));
   }
-  std::vector<int64_t> shape = localShape(shard);
+  DimVector shape = localShape(shard);
   DTRT_RETURN_IF_ERROR(checkBytes(shape, widestElement(family)));
   if (!shard.flat)
     return {};
@@ -474,7 +474,7 @@ private:
   /// members counts as one: the numbers beside it are written all the same.
   Status chargeMembers(const Family &family, const ShardRecord &shard) {
     uint64_t members = 1, boxes = 1, looks = 0;
-    std::vector<int64_t> extents = localShape(shard);
+    DimVector extents = localShape(shard);
     for (unsigned dim = 0; dim < family.numLeading(); ++dim) {
       members *= uint64_t(std::max<int64_t>(extents[dim], 1));
       if (__builtin_mul_overflow(boxes, shard.dims[dim].size(), &boxes))

@@ -24,7 +24,7 @@ int64_t Family::numMembers() const {
 /// A name with a number for each "{}".
 static std::string withNumbers(const std::string &name,
                                const std::vector<LeadingDim> &leading,
-                               const std::vector<int64_t> &member) {
+                               const DimVector &member) {
   std::string text;
   size_t from = 0;
   for (size_t dim = 0; dim < leading.size(); ++dim) {
@@ -38,11 +38,11 @@ static std::string withNumbers(const std::string &name,
   return text.append(name, from, std::string::npos);
 }
 
-std::string Family::tensorName(const std::vector<int64_t> &member) const {
+std::string Family::tensorName(const DimVector &member) const {
   return withNumbers(name, leading, member);
 }
 
-std::string NamedView::tensorName(const std::vector<int64_t> &member) const {
+std::string NamedView::tensorName(const DimVector &member) const {
   return withNumbers(name, leading, member);
 }
 

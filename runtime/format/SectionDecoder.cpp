@@ -125,9 +125,10 @@ private:
     return record;
   }
 
-  Status numbers(uint64_t first, size_t rank, std::vector<int64_t> &to) {
+  Status numbers(uint64_t first, size_t rank, DimVector &to) {
     DTRT_RETURN_IF_ERROR(checkPool(first, rank));
-    DTRT_RETURN_IF_ERROR(budget.charge("coordinates", rank, sizeof(int64_t)));
+    if (rank > DimVector::kInline) // else they are part of their segment
+      DTRT_RETURN_IF_ERROR(budget.charge("coordinates", rank, sizeof(int64_t)));
     to.resize(rank);
     for (size_t dim = 0; dim < rank; ++dim)
       to[dim] = in.pool()->Get(first + dim);

@@ -32,7 +32,7 @@ public:
       grow();
     return start;
   }
-  uint32_t add(const std::vector<int64_t> &list) {
+  template <typename List> uint32_t add(const List &list) {
     return add(list.data(), list.size());
   }
 

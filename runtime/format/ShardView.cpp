@@ -24,19 +24,17 @@ std::optional<int64_t> localStart(const std::vector<Interval> &intervals,
   return std::nullopt;
 }
 
-Status outside(const Family &family, const std::vector<int64_t> &offset,
-               const std::vector<int64_t> &size, unsigned dim) {
+Status outside(const Family &family, const DimVector &offset,
+               const DimVector &size, unsigned dim) {
   return makeError("box of tensor '", tensorOf(family, offset),
                    "' is not inside one interval of its shard: dim ", dim,
                    " spans [", offset[dim], ", ", offset[dim] + size[dim], ")");
 }
 
 /// Starts of the box in local coordinates.
-Result<std::vector<int64_t>> localStarts(const Family &family,
-                                         const ShardRecord &shard,
-                                         const std::vector<int64_t> &offset,
-                                         const std::vector<int64_t> &size) {
-  std::vector<int64_t> starts(offset.size());
+Result<DimVector> localStarts(const Family &family, const ShardRecord &shard,
+                              const DimVector &offset, const DimVector &size) {
+  DimVector starts(offset.size());
   for (unsigned dim = 0; dim < offset.size(); ++dim) {
     auto start = localStart(shard.dims[dim], offset[dim], size[dim]);
     if (!start)
@@ -48,9 +46,8 @@ Result<std::vector<int64_t>> localStarts(const Family &family,
 
 /// First and last element of the inner box, flattened in the local tensor.
 Interval flatHull(const Family &family, Permutation order,
-                  const std::vector<int64_t> &shape,
-                  const std::vector<int64_t> &starts,
-                  const std::vector<int64_t> &size) {
+                  const DimVector &shape, const DimVector &starts,
+                  const DimVector &size) {
   Interval hull;
   for (unsigned place = 0; place < family.shape.size(); ++place) {
     unsigned dim = family.numLeading() + order[place];
@@ -62,7 +59,7 @@ Interval flatHull(const Family &family, Permutation order,
 }
 
 Status checkRange(const Family &family, const ShardRecord &shard,
-                  const std::vector<int64_t> &offset, const Interval &hull) {
+                  const DimVector &offset, const Interval &hull) {
   if (!shard.flat || (hull.lo >= shard.range.lo && hull.hi <= shard.range.hi))
     return {};
   return makeError("box of tensor '", tensorOf(family, offset), "' covers [",
@@ -70,7 +67,7 @@ Status checkRange(const Family &family, const ShardRecord &shard,
                    shard.range.lo, ", ", shard.range.hi, ") of its shard");
 }
 
-int64_t product(const std::vector<int64_t> &sizes, unsigned from, unsigned to) {
+int64_t product(const DimVector &sizes, unsigned from, unsigned to) {
   int64_t result = 1;
   for (unsigned i = from; i < to; ++i)
     result *= sizes[i];
@@ -78,9 +75,9 @@ int64_t product(const std::vector<int64_t> &sizes, unsigned from, unsigned to) {
 }
 
 /// Positions of the members of a box of leading dims, row-major.
-std::vector<int64_t> memberPositions(const std::vector<int64_t> &shape,
-                                     const std::vector<int64_t> &starts,
-                                     const std::vector<int64_t> &size,
+std::vector<int64_t> memberPositions(const DimVector &shape,
+                                     const DimVector &starts,
+                                     const DimVector &size,
                                      unsigned numLeading) {
   std::vector<int64_t> positions = {0};
   for (unsigned dim = 0; dim < numLeading; ++dim) {
@@ -103,9 +100,8 @@ std::optional<int64_t> checkedProduct(int64_t a, int64_t b) {
   return result;
 }
 
-std::vector<int64_t> localShape(const ShardRecord &shard) {
-  std::vector<int64_t> shape;
-  shape.reserve(shard.dims.size());
+DimVector localShape(const ShardRecord &shard) {
+  DimVector shape;
   for (const auto &intervals : shard.dims) {
     int64_t extent = 0;
     for (const Interval &interval : intervals)
@@ -251,7 +247,7 @@ uint64_t resolveDerived(const Family &family, uint64_t states, Side side) {
 std::vector<int64_t> membersOf(const Family &family, const ShardRecord &shard,
                                const Segment &segment) {
   unsigned numLeading = family.numLeading();
-  std::vector<int64_t> starts(numLeading);
+  DimVector starts(numLeading);
   for (unsigned dim = 0; dim < numLeading; ++dim)
     starts[dim] =
         localStart(shard.dims[dim], segment.offset[dim], segment.size[dim])
@@ -312,8 +308,7 @@ bool ShardView::contiguous() const {
 }
 
 Status checkInside(const Family &family, const ShardRecord &shard,
-                   const std::vector<int64_t> &offset,
-                   const std::vector<int64_t> &size) {
+                   const DimVector &offset, const DimVector &size) {
   auto starts = localStarts(family, shard, offset, size);
   DTRT_RETURN_IF_ERROR(starts);
   if (!shard.flat)
@@ -324,11 +319,10 @@ Status checkInside(const Family &family, const ShardRecord &shard,
 }
 
 Result<ShardView> viewOf(const Family &family, const ShardRecord &shard,
-                         const std::vector<int64_t> &offset,
-                         const std::vector<int64_t> &size) {
+                         const DimVector &offset, const DimVector &size) {
   auto starts = localStarts(family, shard, offset, size);
   DTRT_RETURN_IF_ERROR(starts);
-  std::vector<int64_t> shape = localShape(shard);
+  DimVector shape = localShape(shard);
   Interval hull = flatHull(family, shard.order, shape, *starts, size);
   DTRT_RETURN_IF_ERROR(checkRange(family, shard, offset, hull));
   ShardView view;
@@ -348,7 +342,7 @@ Result<ShardView> viewOf(const Family &family, const ShardRecord &shard,
 
 std::vector<int64_t> memberIndex(const Family &family, const ShardRecord &shard,
                                  int64_t position) {
-  std::vector<int64_t> shape = localShape(shard);
+  DimVector shape = localShape(shard);
   std::vector<int64_t> index(family.numLeading());
   for (size_t dim = index.size(); dim-- > 0;) {
     int64_t local = position % shape[dim];
@@ -364,7 +358,7 @@ std::vector<int64_t> memberIndex(const Family &family, const ShardRecord &shard,
   return index;
 }
 
-std::string tensorOf(const Family &family, const std::vector<int64_t> &offset) {
+std::string tensorOf(const Family &family, const DimVector &offset) {
   return shortened(family.tensorName(offset));
 }
 

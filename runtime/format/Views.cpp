@@ -261,7 +261,7 @@ Status checkNumbers(const Family &family, const NamedView &view) {
 } // namespace
 
 std::string ownTensorName(const PlanCommon &common, const ShardRecord &shard,
-                          const std::vector<int64_t> &member) {
+                          const DimVector &member) {
   if (shard.view != kNoView)
     return common.views[shard.view].tensorName(member);
   return common.families[shard.family].tensorName(member);
@@ -307,11 +307,10 @@ uint64_t mostFlattenedIntervals(const PlanCommon &common,
 }
 
 std::optional<OwnBox> ownBox(const PlanCommon &common, Side side,
-                             uint32_t family,
-                             const std::vector<int64_t> &offset,
-                             const std::vector<int64_t> &size) {
+                             uint32_t family, const DimVector &offset,
+                             const DimVector &size) {
   unsigned leading = common.families[family].numLeading();
-  const std::vector<int64_t> &shape = common.families[family].shape;
+  const DimVector &shape = common.families[family].shape;
   for (const NamedView &view : common.views) {
     if (view.side != side || view.family != family)
       continue;

@@ -20,7 +20,7 @@ struct Carrier {
   const GroupCollective *call = nullptr; // of a library, that brought them
 };
 
-std::string numbersFrom(const std::vector<int64_t> &numbers, unsigned from) {
+std::string numbersFrom(const DimVector &numbers, unsigned from) {
   std::string text = "[";
   for (size_t i = from; i < numbers.size(); ++i)
     text += (i > from ? ", " : "") + std::to_string(numbers[i]);
@@ -107,8 +107,7 @@ private:
               std::string(collectiveName(carrier.call->kind)) + "\"";
     auto before = ownOf(segment, Side::Source);
     auto after = ownOf(segment, Side::Destination);
-    std::vector<int64_t> member(segment.offset.begin(),
-                                segment.offset.begin() + leading);
+    DimVector member(segment.offset.begin(), segment.offset.begin() + leading);
     std::vector<std::string> states;
     for (unsigned state : statesOf(segment.states))
       states.push_back(nlohmann::json(family.states[state].name).dump());
@@ -128,7 +127,7 @@ private:
   }
 
   static std::string ownText(const char *side, const std::optional<OwnBox> &box,
-                             const std::vector<int64_t> &member) {
+                             const DimVector &member) {
     if (!box)
       return "";
     std::string tensor = nlohmann::json(box->view->tensorName(member)).dump();
@@ -142,7 +141,7 @@ private:
   }
 
   /// Next member of the segment's leading box, row-major.
-  static bool advance(std::vector<int64_t> &member, const Segment &segment) {
+  static bool advance(DimVector &member, const Segment &segment) {
     for (size_t dim = member.size(); dim-- > 0;) {
       if (++member[dim] < segment.offset[dim] + segment.size[dim])
         return true;

@@ -37,12 +37,16 @@ std::string textOf(bool value) { return value ? "yes" : "no"; }
 std::string textOf(const Interval &range) { return rangeText(range); }
 std::string textOf(const LeadingDim &dim);
 std::string textOf(const StateInfo &state);
+std::string textOf(const DimVector &numbers);
 std::string textOf(const ViewDim &dim);
 template <typename T> std::string textOf(const std::vector<T> &list) {
   std::string text = "[";
   for (size_t i = 0; i < list.size(); ++i)
     text += (i > 0 ? ", " : "") + textOf(list[i]);
   return text + "]";
+}
+std::string textOf(const DimVector &numbers) {
+  return textOf(std::vector<int64_t>(numbers.begin(), numbers.end()));
 }
 
 /// What is compared, how it reads exactly, and in a unit.

@@ -6,8 +6,7 @@
 
 namespace dtrt {
 
-void BoxList::add(const std::vector<int64_t> &offset,
-                  const std::vector<int64_t> &size) {
+void BoxList::add(const DimVector &offset, const DimVector &size) {
   dims = offset.size();
   ++boxes;
   for (size_t dim = 0; dim < dims; ++dim) {

@@ -3,6 +3,8 @@
 #ifndef DTRT_LIB_VERIFY_BOXLIST_H
 #define DTRT_LIB_VERIFY_BOXLIST_H
 
+#include "dtrt/types/DimVector.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -13,8 +15,7 @@ namespace dtrt {
 class BoxList {
 public:
   /// All boxes have as many dims as the first.
-  void add(const std::vector<int64_t> &offset,
-           const std::vector<int64_t> &size);
+  void add(const DimVector &offset, const DimVector &size);
 
   size_t rank() const { return dims; }
   size_t count() const { return boxes; }

@@ -4,8 +4,8 @@
 
 namespace dtrt {
 
-void BoxSet::add(const std::vector<int64_t> &offset,
-                 const std::vector<int64_t> &size, uint32_t instruction) {
+void BoxSet::add(const DimVector &offset, const DimVector &size,
+                 uint32_t instruction) {
   boxes.add(offset, size);
   starts.add(boxes);
   int64_t boxVolume = 1;
@@ -18,8 +18,8 @@ void BoxSet::add(const std::vector<int64_t> &offset,
   instructions.push_back(instruction);
 }
 
-bool BoxSet::covers(const std::vector<int64_t> &offset,
-                    const std::vector<int64_t> &size, Steps &steps) const {
+bool BoxSet::covers(const DimVector &offset, const DimVector &size,
+                    Steps &steps) const {
   auto holds = [&](size_t box) {
     for (size_t dim = 0; dim < offset.size(); ++dim)
       if (boxes.low(box)[dim] > offset[dim] ||

@@ -11,7 +11,7 @@ namespace dtrt {
 /// Boxes of one rank, each with the index of the instruction that wrote it.
 class BoxSet {
 public:
-  void add(const std::vector<int64_t> &offset, const std::vector<int64_t> &size,
+  void add(const DimVector &offset, const DimVector &size,
            uint32_t instruction);
 
   /// Sum of the boxes' volumes; that of their union when they are disjoint.
@@ -21,8 +21,8 @@ public:
 
   /// Whether the union holds the box; right only if the set is disjoint, and if
   /// the steps are not used up.
-  bool covers(const std::vector<int64_t> &offset,
-              const std::vector<int64_t> &size, Steps &steps) const;
+  bool covers(const DimVector &offset, const DimVector &size,
+              Steps &steps) const;
 
 private:
   BoxList boxes;

@@ -27,8 +27,7 @@ void ContentHash::add(const Segment &segment) {
 }
 
 void ContentHash::addBox(uint32_t family, unsigned state,
-                         const std::vector<int64_t> &offset,
-                         const std::vector<int64_t> &size) {
+                         const DimVector &offset, const DimVector &size) {
   if (extend(family, state, offset, size))
     return;
   flush();
@@ -42,8 +41,7 @@ void ContentHash::addBox(uint32_t family, unsigned state,
 /// A box continues the last one when they differ in one dim, where it starts
 /// at the other's end, and all dims outside that one have size 1.
 bool ContentHash::extend(uint32_t family, unsigned state,
-                         const std::vector<int64_t> &offset,
-                         const std::vector<int64_t> &size) {
+                         const DimVector &offset, const DimVector &size) {
   if (!pending || family != lastFamily || state != lastState)
     return false;
   size_t dim = 0;

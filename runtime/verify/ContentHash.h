@@ -20,19 +20,17 @@ public:
   Digest finish();
 
 private:
-  void addBox(uint32_t family, unsigned state,
-              const std::vector<int64_t> &offset,
-              const std::vector<int64_t> &size);
-  bool extend(uint32_t family, unsigned state,
-              const std::vector<int64_t> &offset,
-              const std::vector<int64_t> &size);
+  void addBox(uint32_t family, unsigned state, const DimVector &offset,
+              const DimVector &size);
+  bool extend(uint32_t family, unsigned state, const DimVector &offset,
+              const DimVector &size);
   void flush();
 
   std::vector<int64_t> words;
   bool pending = false;
   uint32_t lastFamily = 0;
   unsigned lastState = 0;
-  std::vector<int64_t> lastOffset, lastSize;
+  DimVector lastOffset, lastSize;
 };
 
 } // namespace dtrt

@@ -100,7 +100,7 @@ private:
   void addRegion() {
     if (std::count(extents.begin(), extents.end(), 0) > 0)
       return;
-    std::vector<int64_t> start(extents.size(), 0);
+    DimVector start(extents.size());
     if (!shard.flat)
       addRegionBox(start, extents);
     else if (shard.range.size() > 0)
@@ -112,8 +112,7 @@ private:
     return family.numLeading() + shard.order[place];
   }
 
-  void addRegionBox(const std::vector<int64_t> &from,
-                    const std::vector<int64_t> &to) {
+  void addRegionBox(const DimVector &from, const DimVector &to) {
     lows.insert(lows.end(), from.begin(), from.end());
     highs.insert(highs.end(), to.begin(), to.end());
     items.push_back({0, uint32_t(items.size()), -1});
@@ -121,7 +120,7 @@ private:
 
   /// A range of elements, flattened from `place` on, where the inner dims
   /// before it are at `at`: a row in part, whole rows, a row in part.
-  void addRange(unsigned place, std::vector<int64_t> at, Interval range) {
+  void addRange(unsigned place, DimVector at, Interval range) {
     unsigned places = unsigned(family.shape.size());
     if (place == places) // scalars
       return addRegionBox(at, extents);
@@ -142,7 +141,7 @@ private:
       addPart(last, {0, range.hi % below});
     if (row == last)
       return;
-    std::vector<int64_t> to = extents;
+    DimVector to = extents;
     for (unsigned outer = 0; outer < place; ++outer)
       to[dimAt(outer)] = at[dimAt(outer)] + 1;
     at[dim] = row;
@@ -165,7 +164,7 @@ private:
   CoverFault fault() const {
     CoverFault out;
     out.times = net + 1; // the shard counts every element of it as -1
-    std::vector<int64_t> local(extents.size(), 0);
+    DimVector local(extents.size());
     for (size_t level = 0; level < cut.size(); ++level)
       local[cut[level]] = place[level];
     for (size_t dim = 0; dim < extents.size(); ++dim)
@@ -175,7 +174,7 @@ private:
 
   const Family &family;
   const ShardRecord &shard;
-  const std::vector<int64_t> extents;
+  const DimVector extents;
   Steps &steps;
   std::vector<LocalDim> dims;
   std::vector<int64_t> lows, highs; // local, a number per box and dim

@@ -20,7 +20,7 @@ namespace dtrt {
 /// The elements that stand for what is passed on: the first pass.
 class PassedOn {
 public:
-  using Place = std::vector<int64_t>;
+  using Place = DimVector;
   /// Elements of one family that are passed on in these states.
   struct Elements {
     uint32_t family = 0;

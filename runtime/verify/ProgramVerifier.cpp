@@ -26,8 +26,7 @@ constexpr uint64_t kArenaSlack = 4096;
 /// How many of the first `count` elements of the shard's local tensor, from
 /// its inner dim at `place` on, lie inside the family's shape.
 int64_t realPrefix(const Family &family, const ShardRecord &shard,
-                   const std::vector<int64_t> &extents, unsigned place,
-                   int64_t count) {
+                   const DimVector &extents, unsigned place, int64_t count) {
   if (place == family.shape.size())
     return count;
   unsigned dim = family.numLeading() + shard.order[place];
@@ -61,7 +60,7 @@ int64_t realPrefix(const Family &family, const ShardRecord &shard,
 
 /// Elements of the shard that are no padding, all members together.
 int64_t realElements(const Family &family, const ShardRecord &shard) {
-  std::vector<int64_t> extents = localShape(shard);
+  DimVector extents = localShape(shard);
   int64_t all = 1;
   for (unsigned dim = family.numLeading(); dim < family.rank(); ++dim)
     all *= extents[dim];
@@ -95,7 +94,7 @@ StateGroups writtenTogether(const RankProgram &program) {
 }
 
 /// Whether the box lies wholly in the padding.
-bool isPadding(const Family &family, const std::vector<int64_t> &offset) {
+bool isPadding(const Family &family, const DimVector &offset) {
   for (unsigned dim = family.numLeading(); dim < family.rank(); ++dim)
     if (offset[dim] >= family.shape[dim - family.numLeading()])
       return true;

@@ -115,10 +115,10 @@ private:
   const ShardRecord &shard;
   BoxList &out;
   Steps &steps;
-  std::vector<int64_t> extents;
+  DimVector extents;
   std::vector<Interval> local;               // of each dim, elements
   std::vector<std::vector<Interval>> pieces; // the same, in the family
-  std::vector<int64_t> offset, size;
+  DimVector offset, size;
 };
 
 } // namespace

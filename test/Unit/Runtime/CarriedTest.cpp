@@ -65,6 +65,31 @@ TEST(Carried, GivesBackWhatWasAdded) {
             (std::vector<std::pair<int64_t, uint32_t>>{{10, 8}, {20, 9}}));
 }
 
+TEST(Carried, KeepsNumbersOfAnySize) {
+  std::vector<int64_t> places = {0, INT64_MAX, -1, INT64_MIN};
+  for (unsigned bit = 0; bit < 63; ++bit)
+    for (int64_t beside : {-1, 0})
+      places.push_back((int64_t(1) << bit) + beside);
+  Carried carried(1);
+  for (int64_t place : places) {
+    Segment segment = segmentAt(place);
+    segment.states = uint64_t(place);
+    segment.size.push_back(place);
+    segment.offset.push_back(0);
+    carried.add(segment, uint32_t(place));
+  }
+  size_t next = 0;
+  carried.forEach([&](const Segment &segment, uint32_t peer) {
+    int64_t place = places[next++];
+    EXPECT_EQ(segment.offset, (DimVector{place, 7, 0}));
+    EXPECT_EQ(segment.size, (DimVector{2, 4, place}));
+    EXPECT_EQ(segment.states, uint64_t(place));
+    EXPECT_EQ(peer, uint32_t(place));
+    return true;
+  });
+  EXPECT_EQ(next, places.size());
+}
+
 TEST(Carried, EndsWhereItIsTold) {
   Carried carried(1);
   carried.add(segmentAt(10), 8);

@@ -93,7 +93,7 @@ std::vector<Box> shardBoxes(const Family &family, const ShardRecord &shard) {
     rows[d] = single;
   }
   std::vector<Box> out;
-  std::vector<int64_t> shape = localShape(shard);
+  DimVector shape = localShape(shard);
   for (const Box &row : productBoxes(rows)) {
     ShardRecord whole = shard;
     whole.flat = false;

@@ -150,6 +150,12 @@ template <typename T> bool changeList(std::vector<T> &list, Rng &rng) {
     return at != other;
   }
 }
+bool changeList(DimVector &list, Rng &rng) {
+  std::vector<int64_t> changed(list.begin(), list.end());
+  bool differs = changeList(changed, rng);
+  list = changed;
+  return differs;
+}
 
 class Lister {
 public:
@@ -175,13 +181,13 @@ private:
                      return true;
                    }});
   }
-  template <typename T> void list(std::string name, std::vector<T> &values) {
+  template <typename List> void list(std::string name, List &values) {
     out.push_back(
         {name + "[]", [&values](Rng &rng) { return changeList(values, rng); }});
   }
-  template <typename T> void numbers(std::string name, std::vector<T> &values) {
+  template <typename List> void numbers(std::string name, List &values) {
     list(name, values);
-    for (T &value : values)
+    for (auto &value : values)
       leaf(name, value);
   }
 

@@ -18,6 +18,7 @@
 #include "dtrt/cost/Cluster.h"
 #include "dtrt/cost/Compression.h"
 #include "dtrt/types/Collective.h"
+#include "dtrt/types/DimVector.h"
 #include "dtrt/types/Interval.h"
 #include "dtrt/types/Permutation.h"
 #include "dtrt/types/Types.h"
@@ -91,7 +92,7 @@ struct Family {
   unsigned rank() const { return leading.size() + shape.size(); }
   int64_t numMembers() const;
   /// The tensor's own name; `member` holds one index per leading dim.
-  std::string tensorName(const std::vector<int64_t> &member) const;
+  std::string tensorName(const DimVector &member) const;
 };
 
 /// A tensor that one side has instead of (a part of) a family's tensors, under
@@ -114,7 +115,7 @@ struct NamedView {
   std::vector<uint64_t> fill = {};
 
   /// The tensor's own name; `member` holds one index per leading dim.
-  std::string tensorName(const std::vector<int64_t> &member) const;
+  std::string tensorName(const DimVector &member) const;
 };
 
 constexpr uint32_t kNoView = UINT32_MAX;
@@ -159,8 +160,8 @@ struct Segment {
   uint64_t states = 0;
   Side side = Side::Source;
   uint32_t shard = 0; // index into the program's shards of that side
-  std::vector<int64_t> offset;
-  std::vector<int64_t> size;
+  DimVector offset;
+  DimVector size;
 };
 
 /// The opcodes of a rank's program, with what they do. One list: names for

@@ -14,7 +14,7 @@
 namespace dtrt {
 
 /// Local extent in each dim of the family: the sums of the interval sizes.
-std::vector<int64_t> localShape(const ShardRecord &shard);
+DimVector localShape(const ShardRecord &shard);
 /// Members held: product over the leading dims.
 int64_t numMembers(const Family &family, const ShardRecord &shard);
 /// Stored elements of one member (the range's size when the shard is flat).
@@ -116,20 +116,18 @@ struct ShardView {
 /// Fails when a dim of the box is not inside one interval of the shard, or the
 /// box leaves the shard's flat range.
 Result<ShardView> viewOf(const Family &family, const ShardRecord &shard,
-                         const std::vector<int64_t> &offset,
-                         const std::vector<int64_t> &size);
+                         const DimVector &offset, const DimVector &size);
 
 /// Like `viewOf`, without building a view.
 Status checkInside(const Family &family, const ShardRecord &shard,
-                   const std::vector<int64_t> &offset,
-                   const std::vector<int64_t> &size);
+                   const DimVector &offset, const DimVector &size);
 
 /// The leading index of a member given by its position in the shard.
 std::vector<int64_t> memberIndex(const Family &family, const ShardRecord &shard,
                                  int64_t position);
 
 /// The tensor that a segment's error messages name: its first member's.
-std::string tensorOf(const Family &family, const std::vector<int64_t> &offset);
+std::string tensorOf(const Family &family, const DimVector &offset);
 
 /// a * b, or nothing when the product leaves int64 or a factor is negative.
 std::optional<int64_t> checkedProduct(int64_t a, int64_t b);

@@ -19,7 +19,7 @@ namespace dtrt {
 /// The name of the tensor that a member of a shard is a part of; `member` holds
 /// one index per leading dim.
 std::string ownTensorName(const PlanCommon &common, const ShardRecord &shard,
-                          const std::vector<int64_t> &member);
+                          const DimVector &member);
 
 /// What a shard holds of each tensor that it is a part of.
 struct OwnPart {
@@ -45,9 +45,8 @@ struct OwnBox {
 };
 /// Nothing where the side has no view that has all of the box.
 std::optional<OwnBox> ownBox(const PlanCommon &common, Side side,
-                             uint32_t family,
-                             const std::vector<int64_t> &offset,
-                             const std::vector<int64_t> &size);
+                             uint32_t family, const DimVector &offset,
+                             const DimVector &size);
 
 /// The bits of an element of a shard's padding, in the dtype of the state.
 uint64_t fillOf(const PlanCommon &common, const ShardRecord &shard,
