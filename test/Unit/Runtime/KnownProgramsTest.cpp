@@ -77,6 +77,27 @@ TEST(KnownPrograms, OthersAreRead) {
   EXPECT_EQ(measurer.fault(plan), "");
 }
 
+TEST(KnownPrograms, AreReadWhereTheirRanksAreOthers) {
+  Measurer measurer;
+  TestPlan plan = reshapePlan();
+  EXPECT_EQ(measurer.fault(plan), "");
+  std::swap(plan.common.sourceDevices[0], plan.common.sourceDevices[1]);
+  EXPECT_NE(measurer.fault(plan), "");
+}
+
+TEST(KnownPrograms, BoundsAreOfTheirShards) {
+  // Between these plans nothing of what is remembered is right.
+  Measurer measurer;
+  for (const TestPlan &plan :
+       {reshapePlan(), forwardingPlan(), derivedPlan(), reshapePlan()}) {
+    auto found = measurer.measure(plan);
+    auto alone = Measurer().measure(plan);
+    ASSERT_TRUE(found.ok() && alone.ok());
+    EXPECT_EQ(found->bytesWireLowerBound, alone->bytesWireLowerBound);
+    EXPECT_DOUBLE_EQ(found->timeLowerBound, alone->timeLowerBound);
+  }
+}
+
 TEST(KnownPrograms, AreReadWhereLimitsAreOthers) {
   Measurer measurer;
   TestPlan plan = reshapePlan();
