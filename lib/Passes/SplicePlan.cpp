@@ -16,9 +16,9 @@
 #include "SplicePlan.h"
 
 #include "CommonSection.h"
+#include "LayoutShards.h"
 #include "SplicePrograms.h"
 #include "SpliceSeconds.h"
-#include "TransportReading.h"
 #include "dt/Proof/Lemmas.h"
 #include "dt/Proof/Solver.h"
 #include "dtrt/format/PlanWriter.h"
@@ -140,10 +140,7 @@ dtrt::Status Splicer::writePrograms(dtrt::PlanWriter &writer) {
 /// keep the waves that they have: where one is left that nothing is sent in,
 /// there is no plan.
 dtrt::Status Splicer::measure(dtrt::PlanWriter &writer) {
-  TransportPlan empty;
-  empty.flows = planFlowsOf(info);
-  Worlds worlds = worldsOf(info);
-  ProgramBuilder shards(empty, worlds);
+  LayoutShards shards(info);
   dtrt::FeatureSet features = 0;
   dtrt::MeasureOptions options;
   options.features = &features;
@@ -151,7 +148,7 @@ dtrt::Status Splicer::measure(dtrt::PlanWriter &writer) {
   int32_t lastWave = -1;
   options.lastWave = &lastWave;
   options.visit = [&](const dtrt::RankProgram &program) -> dtrt::Status {
-    if (haveSameShards(program, shards.build(program.device)))
+    if (shards.areThoseOf(program))
       return {};
     return dtrt::makeError("device ", program.device,
                            " has other shards than the layouts say");
@@ -239,18 +236,28 @@ bool Splicer::isWorthKeeping() const {
   return now.timePredicted <= mostTimesBound() * now.timeLowerBound;
 }
 
+/// By claim, whether the solver proves its lemmas. They are of no plan: a
+/// process asks once.
+std::array<bool, 3> provedLemmas() {
+  static const std::array<bool, 3> proved = [] {
+    std::array<bool, 3> holds = {true, true, true};
+    const std::vector<Obligation> &all = lemmas();
+    std::vector<SolverAnswer> answers = solveAll(all, kSolverSteps);
+    for (size_t i = 0; i < all.size(); ++i)
+      if (i >= answers.size() || answers[i].verdict != Verdict::Proved)
+        holds[size_t(all[i].claim)] = false;
+    return holds;
+  }();
+  return proved;
+}
+
 /// The verifier has checked of every program what the lemmas suppose.
 void Splicer::stateProof() {
   dtrt::PlanSummary &summary = common.summary;
   summary.verifier = dtrt::kVerifierVersion;
   if (solverName().empty())
     return;
-  std::vector<Obligation> all = lemmas();
-  bool holds[] = {true, true, true}; // by claim
-  std::vector<SolverAnswer> answers = solveAll(all, kSolverSteps);
-  for (size_t i = 0; i < all.size(); ++i)
-    if (i >= answers.size() || answers[i].verdict != Verdict::Proved)
-      holds[size_t(all[i].claim)] = false;
+  std::array<bool, 3> holds = provedLemmas();
   auto word = [&](Claim claim) { return holds[size_t(claim)] ? "proved" : ""; };
   summary.coverage = word(Claim::Coverage);
   summary.deadlockFree = word(Claim::DeadlockFree);

@@ -311,18 +311,6 @@ Result<RankProgram> PlanReader::program(uint32_t device) const {
   return withinMemory([&] { return state->program(*entry); });
 }
 
-Result<StoredSum> PlanReader::storedSum(uint32_t device) const {
-  const SectionEntry *entry = state->find(device);
-  if (!entry)
-    return noProgram(device);
-  return withinMemory([&]() -> Result<StoredSum> {
-    auto bytes = state->section(*entry, programName(device));
-    DTRT_RETURN_IF_ERROR(bytes);
-    XXH128_hash_t sum = XXH3_128bits(bytes->data, bytes->size);
-    return StoredSum{sum.low64, sum.high64};
-  });
-}
-
 Result<std::string> PlanReader::storedProgram(uint32_t device) const {
   const SectionEntry *entry = state->find(device);
   if (!entry)

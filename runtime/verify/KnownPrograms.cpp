@@ -8,6 +8,10 @@ namespace dtrt {
 
 namespace {
 
+/// Bytes of sections, and of shards, that are remembered.
+constexpr size_t kMostStored = size_t(256) << 20;
+constexpr size_t kMostShards = size_t(64) << 20;
+
 /// All that a program is checked against, but for the worlds: ranks are looked
 /// at each time, and that peers have programs follows from their messages.
 std::string checkedAgainst(PlanCommon common) {
@@ -38,13 +42,21 @@ ranksOf(const std::vector<uint32_t> &devices) {
 VerifiedPrograms::VerifiedPrograms() : state(std::make_unique<State>()) {}
 VerifiedPrograms::~VerifiedPrograms() = default;
 
+void VerifiedPrograms::State::forget() {
+  programs.clear();
+  bytes = 0;
+  numbers = std::make_shared<ShardNumbers>();
+  cells = KnownCells();
+}
+
 KnownPrograms::KnownPrograms(const PlanReader &plan, VerifiedPrograms *known)
     : plan(plan), state(known ? &known->get() : nullptr) {
   if (!state)
     return;
   std::string against = checkedAgainst(plan.common());
-  if (state->against != against)
-    state->programs.clear();
+  if (state->against != against || !state->numbers ||
+      state->numbers->bytes() > kMostShards)
+    state->forget();
   state->against = std::move(against);
   sourceRanks = ranksOf(plan.common().sourceDevices);
   destinationRanks = ranksOf(plan.common().destinationDevices);
@@ -59,23 +71,39 @@ bool KnownPrograms::hasItsRanks(const RankProgram &program) const {
          isRank(destinationRanks, program.destinationRank);
 }
 
-Result<const KnownProgram *> KnownPrograms::find(uint32_t device) {
-  const KnownProgram *none = nullptr;
-  if (!state)
-    return none;
+Result<KnownProgram *> KnownPrograms::find(uint32_t device) {
+  KnownProgram *none = nullptr;
   auto found = state->programs.find(device);
   if (found == state->programs.end() || !hasItsRanks(found->second.shards))
     return none;
-  auto sum = plan.storedSum(device);
-  DTRT_RETURN_IF_ERROR(sum);
-  return *sum == found->second.sum ? &found->second : none;
+  auto stored = plan.storedProgram(device);
+  DTRT_RETURN_IF_ERROR(stored);
+  return *stored == found->second.stored ? &found->second : none;
+}
+
+ShardTable KnownPrograms::table() const {
+  return state ? ShardTable(state->numbers) : ShardTable();
+}
+
+Result<const RankProgram *> KnownPrograms::take(uint32_t device,
+                                                ProgramTotals &out) {
+  auto found = find(device);
+  DTRT_RETURN_IF_ERROR(found);
+  KnownProgram *known = *found;
+  if (!known)
+    return nullptr;
+  if (!known->numbers)
+    known->numbers = out.shards.numbersOf(known->shards);
+  out.add(ProgramTotals(known->totals));
+  out.shards.add(device, *known->numbers);
+  return &known->shards;
 }
 
 Status KnownPrograms::add(const RankProgram &program, ProgramTotals found) {
-  auto sum = plan.storedSum(program.device);
-  DTRT_RETURN_IF_ERROR(sum);
+  auto stored = plan.storedProgram(program.device);
+  DTRT_RETURN_IF_ERROR(stored);
   KnownProgram known;
-  known.sum = *sum;
+  known.stored = std::move(*stored);
   known.shards.device = program.device;
   known.shards.sourceRank = program.sourceRank;
   known.shards.destinationRank = program.destinationRank;
@@ -84,7 +112,13 @@ Status KnownPrograms::add(const RankProgram &program, ProgramTotals found) {
   known.totals = std::move(found);
   known.totals.shards = ShardTable();
   std::lock_guard<std::mutex> lock(state->mutex);
-  state->programs[program.device] = std::move(known);
+  KnownProgram &own = state->programs[program.device];
+  state->bytes += known.stored.size() - own.stored.size();
+  own = std::move(known);
+  if (state->bytes > kMostStored) {
+    state->bytes -= own.stored.size();
+    state->programs.erase(program.device);
+  }
   return {};
 }
 

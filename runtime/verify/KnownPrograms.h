@@ -3,25 +3,33 @@
 #ifndef DTRT_LIB_VERIFY_KNOWNPROGRAMS_H
 #define DTRT_LIB_VERIFY_KNOWNPROGRAMS_H
 
+#include "CellShapes.h"
 #include "ProgramVerifier.h"
 #include "dtrt/format/PlanReader.h"
 #include "dtrt/verify/VerifiedPrograms.h"
 
 #include <mutex>
+#include <optional>
 
 namespace dtrt {
 
 /// A program that was right.
 struct KnownProgram {
-  StoredSum sum = {};
+  std::string stored;   // its section
   RankProgram shards;   // without its instructions
   ProgramTotals totals; // without its shards
+  std::optional<std::vector<ShardTable::Number>> numbers; // of its shards
 };
 
 struct VerifiedPrograms::State {
   std::mutex mutex;
   std::string against; // what the programs were checked against
   std::unordered_map<uint32_t, KnownProgram> programs;
+  size_t bytes = 0; // of their sections
+  std::shared_ptr<ShardNumbers> numbers;
+  KnownCells cells;
+
+  void forget();
 };
 
 /// What is known of the programs of one plan.
@@ -30,14 +38,17 @@ public:
   /// `known` may be null: nothing is.
   KnownPrograms(const PlanReader &plan, VerifiedPrograms *known);
 
-  /// What is known of a device's program; null where it has to be read. From
-  /// one thread at a time.
-  Result<const KnownProgram *> find(uint32_t device);
+  /// A table whose numbers are the same for all plans.
+  ShardTable table() const;
+  /// Adds what is known of a device's program; its shards, without any
+  /// instructions, or null where it has to be read. From one thread at a time.
+  Result<const RankProgram *> take(uint32_t device, ProgramTotals &out);
   /// From any thread. `found` is of this program alone.
   Status add(const RankProgram &program, ProgramTotals found);
   bool isAsked() const { return state != nullptr; }
 
 private:
+  Result<KnownProgram *> find(uint32_t device);
   bool hasItsRanks(const RankProgram &program) const;
 
   const PlanReader &plan;

@@ -8,17 +8,13 @@
 #include "dtrt/format/Text.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <map>
 
 namespace dtrt {
 
 namespace {
-
-/// What a box is: of a source, of a destination, or of the destination of the
-/// state that the elements may be made from.
-enum Part : uint8_t { kHeld, kWanted, kDerived };
-constexpr size_t kNumParts = 3;
 
 /// Plans of the compiler take up to three steps and half a box per interval,
 /// and where all devices exchange with all, three steps per message.
@@ -32,7 +28,7 @@ std::vector<uint64_t> statesAlike(const Family &family,
                                   const std::vector<ShardTable::Row> &rows) {
   std::vector<uint64_t> masks; // of shards, by side
   for (const ShardTable::Row &row : rows)
-    masks.push_back(row.shard.states);
+    masks.push_back(row.shard->states);
   std::sort(masks.begin(), masks.end());
   masks.erase(std::unique(masks.begin(), masks.end()), masks.end());
   // With which masks of which side the state occurs, and what else is asked of
@@ -53,16 +49,18 @@ std::vector<uint64_t> statesAlike(const Family &family,
   return out;
 }
 
-} // namespace
-
-/// The boxes of one family and of states that are alike.
+/// The boxes of one family and of states that are alike. Calls cell(shape) for
+/// each cell.
 class Overlay {
 public:
-  Overlay(const Family &family, uint64_t states, LayoutCells &out, Steps &steps,
-          Steps &boxSteps)
+  using Visit = std::function<void(const CellShape &)>;
+
+  Overlay(const Family &family, uint64_t states, Steps &steps, Steps &boxSteps,
+          Visit cell)
       : family(family), states(states),
-        info(family.states[statesOf(states).front()]), out(out), steps(steps),
-        boxSteps(boxSteps), levels(family.rank()), at(family.rank(), 0) {
+        info(family.states[statesOf(states).front()]), steps(steps),
+        boxSteps(boxSteps), cell(std::move(cell)), levels(family.rank()),
+        at(family.rank(), 0) {
     for (const LeadingDim &dim : family.leading)
       extents.push_back(dim.count);
     extents.insert(extents.end(), family.shape.begin(), family.shape.end());
@@ -73,8 +71,8 @@ public:
   Status run(const std::vector<ShardTable::Row> &rows) {
     if (std::count(extents.begin(), extents.end(), 0) > 0)
       return {};
-    for (const ShardTable::Row &row : rows)
-      addRow(row);
+    for (uint32_t i = 0; i < rows.size(); ++i)
+      addRow(rows[i], i);
     DTRT_RETURN_IF_ERROR(boxSteps.status());
     if (!info.inDestination)
       return {}; // what is dropped may lie anywhere
@@ -94,24 +92,22 @@ private:
   /// Whether a device that gets what the state is made from can make it.
   bool mayBeDerived() const { return info.derivedFrom >= 0 && info.inSource; }
 
-  void addRow(const ShardTable::Row &row) {
+  void addRow(const ShardTable::Row &row, uint32_t number) {
+    auto has = [&](uint64_t some) { return (row.shard->states & some) != 0; };
     if (row.side == Side::Source) {
-      if (row.shard.states & states)
-        addBoxes(row, kHeld);
+      if (has(states))
+        addBoxes(row, number, kHeld);
       return;
     }
-    if (row.shard.states & states)
-      addBoxes(row, kWanted);
-    if (mayBeDerived() && (row.shard.states >> info.derivedFrom & 1))
-      addBoxes(row, kDerived);
+    if (has(states))
+      addBoxes(row, number, kWanted);
+    if (mayBeDerived() && has(uint64_t(1) << info.derivedFrom))
+      addBoxes(row, number, kDerived);
   }
 
-  void addBoxes(const ShardTable::Row &row, Part part) {
-    appendBoxes(family, row.shard, boxes, boxSteps);
-    if (boxes.count() == parts.size())
-      return; // all padding
-    uint32_t set = out.sets.numberOf(row.devices);
-    owners.resize(boxes.count(), set);
+  void addBoxes(const ShardTable::Row &row, uint32_t number, Part part) {
+    appendBoxes(family, *row.shard, boxes, boxSteps);
+    owners.resize(boxes.count(), number);
     parts.resize(boxes.count(), part);
   }
 
@@ -126,16 +122,16 @@ private:
 
   Status sweep(const std::vector<uint32_t> &items, unsigned dim,
                uint64_t volume);
-  Status addCell(const std::vector<uint32_t> &items, uint64_t volume);
-  uint32_t wantersOf(uint32_t held, uint32_t wanted, uint32_t derived);
+  void addCell(const std::vector<uint32_t> &items, uint64_t volume);
 
   const Family &family;
   uint64_t states;
   const StateInfo &info; // of the first of them
-  LayoutCells &out;
   Steps &steps, &boxSteps;
+  const Visit cell;
+  CellShape shape; // of one call of `addCell` at a time
   BoxList boxes;
-  std::vector<uint32_t> owners; // of each box, a number of out.sets
+  std::vector<uint32_t> owners; // of each box, its row
   std::vector<Part> parts;
   std::vector<Level> levels;
   std::vector<int64_t> extents, at; // where the sweep is
@@ -155,8 +151,10 @@ Status Overlay::sweep(const std::vector<uint32_t> &items, unsigned dim,
     return lacks("source");
   if (!steps.take(items.size() + 1))
     return steps.status();
-  if (dim == family.rank())
-    return addCell(items, volume);
+  if (dim == family.rank()) {
+    addCell(items, volume);
+    return {};
+  }
   Level &level = levels[dim];
   level.cuts = {0, extents[dim]};
   for (uint32_t item : items)
@@ -190,49 +188,79 @@ Status Overlay::sweep(const std::vector<uint32_t> &items, unsigned dim,
   return {};
 }
 
-Status Overlay::addCell(const std::vector<uint32_t> &items, uint64_t volume) {
-  std::vector<uint32_t> sets[kNumParts];
+void Overlay::addCell(const std::vector<uint32_t> &items, uint64_t volume) {
+  for (auto &rows : shape.rows)
+    rows.clear();
   for (uint32_t item : items)
-    sets[parts[item]].push_back(owners[item]);
-  uint32_t held = out.sets.unionOf(std::move(sets[kHeld]));
-  uint32_t wanted = out.sets.unionOf(std::move(sets[kWanted]));
-  if (!sets[kDerived].empty())
-    wanted =
-        wantersOf(held, wanted, out.sets.unionOf(std::move(sets[kDerived])));
-  uint64_t &sum = out.sums[uint64_t(held) << 32 | wanted];
-  if (__builtin_add_overflow(sum, volume * width, &sum))
+    shape.rows[parts[item]].push_back(owners[item]);
+  shape.bytes = volume * width;
+  cell(shape);
+}
+
+} // namespace
+
+void LayoutCells::add(const CellShape &cell,
+                      const std::vector<uint32_t> &setOfRow) {
+  auto whoHas = [&](Part part) {
+    std::vector<uint32_t> some;
+    for (uint32_t row : cell.rows[part])
+      some.push_back(setOfRow[row]);
+    return sets.unionOf(std::move(some));
+  };
+  uint32_t held = whoHas(kHeld), wanted = whoHas(kWanted);
+  if (!cell.rows[kDerived].empty())
+    wanted = wantersOf(held, wanted, whoHas(kDerived));
+  uint64_t &sum = sums[uint64_t(held) << 32 | wanted];
+  if (__builtin_add_overflow(sum, cell.bytes, &sum))
     sum = UINT64_MAX;
-  return {};
 }
 
 /// Those that want it, but for those that want what it is made from and do not
 /// hold it.
-uint32_t Overlay::wantersOf(uint32_t held, uint32_t wanted, uint32_t derived) {
+uint32_t LayoutCells::wantersOf(uint32_t held, uint32_t wanted,
+                                uint32_t derived) {
   Devices deriving, rest;
-  const Devices &m = out.sets[derived], &s = out.sets[held],
-                &p = out.sets[wanted];
+  const Devices &m = sets[derived], &s = sets[held], &p = sets[wanted];
   std::set_difference(m.begin(), m.end(), s.begin(), s.end(),
                       std::back_inserter(deriving));
   std::set_difference(p.begin(), p.end(), deriving.begin(), deriving.end(),
                       std::back_inserter(rest));
-  return out.sets.numberOf(rest);
+  return sets.numberOf(rest);
 }
 
 Result<LayoutCells> LayoutCells::of(const std::vector<Family> &families,
-                                    const ShardTable &shards,
-                                    uint64_t messages) {
+                                    const ShardTable &shards, uint64_t messages,
+                                    KnownCells *known) {
   LayoutCells out;
   Steps steps(kStepsAtLeast + kStepsPerInterval * shards.intervals() +
               kStepsPerMessage * messages);
   Steps boxSteps(kBoxesAtLeast + kBoxesPerInterval * shards.intervals());
   for (uint32_t f = 0; f < families.size(); ++f) {
     const auto &rows = shards.of(f);
+    std::vector<uint32_t> numbers, setOfRow;
+    for (const ShardTable::Row &row : rows) {
+      numbers.push_back(row.number);
+      setOfRow.push_back(out.sets.numberOf(row.devices));
+    }
+    auto add = [&](const CellShape &cell) { out.add(cell, setOfRow); };
     for (uint64_t states : statesAlike(families[f], rows)) {
+      if (auto *cells = known ? known->find(f, states, numbers) : nullptr) {
+        cells->forEach(add);
+        continue;
+      }
+      CellShapes cells;
+      auto visit = [&](const CellShape &cell) {
+        add(cell);
+        if (known && cells.bytes() <= KnownCells::kMost)
+          cells.add(cell);
+      };
       Status status =
-          Overlay(families[f], states, out, steps, boxSteps).run(rows);
+          Overlay(families[f], states, steps, boxSteps, visit).run(rows);
       if (!status.ok())
         return makeError("family ", f, " '", shortened(families[f].name),
                          "': ", status.message());
+      if (known)
+        known->keep(f, states, numbers, std::move(cells));
     }
   }
   return out;

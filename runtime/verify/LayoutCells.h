@@ -13,6 +13,7 @@
 #ifndef DTRT_LIB_VERIFY_LAYOUTCELLS_H
 #define DTRT_LIB_VERIFY_LAYOUTCELLS_H
 
+#include "CellShapes.h"
 #include "ShardTable.h"
 
 #include "dtrt/types/Status.h"
@@ -29,9 +30,11 @@ class LayoutCells {
 public:
   /// Fails where a destination lacks an element of a tensor whose state it
   /// has, or the source one that it should hold; or where this takes too long
-  /// for a plan of so many shards and messages.
+  /// for a plan of so many shards and messages. `known`: cells of plans of the
+  /// same families, by the numbers that the table has; null: none.
   static Result<LayoutCells> of(const std::vector<Family> &families,
-                                const ShardTable &shards, uint64_t messages);
+                                const ShardTable &shards, uint64_t messages,
+                                KnownCells *known = nullptr);
 
   struct Cell {
     const Devices &holders, &wanters;
@@ -43,7 +46,10 @@ public:
   }
 
 private:
-  friend class Overlay;
+  /// `setOfRow`: the devices of each row, by their number in `sets`.
+  void add(const CellShape &cell, const std::vector<uint32_t> &setOfRow);
+  uint32_t wantersOf(uint32_t held, uint32_t wanted, uint32_t derived);
+
   DeviceSets sets;
   /// Numbers of the holders and of those that want it, to bytes.
   std::unordered_map<uint64_t, uint64_t> sums;

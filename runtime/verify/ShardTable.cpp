@@ -3,72 +3,75 @@
 #include "ShardTable.h"
 
 #include <algorithm>
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 namespace dtrt {
 
-size_t ShardTable::Hash::operator()(const Key &key) const {
-  return XXH3_64bits(key.data(), key.size() * sizeof(int64_t));
+Devices &ShardTable::devicesOf(Number shard) {
+  auto [family, number] = shard;
+  if (family >= devices.size())
+    devices.resize(size_t(family) + 1);
+  if (number >= devices[family].size())
+    devices[family].resize(size_t(number) + 1);
+  return devices[family][number];
 }
 
-void ShardTable::setKey(const ShardRecord &shard, Side side, Key &key) {
-  key = {int64_t(side), int64_t(shard.states), shard.flat};
-  if (shard.flat)
-    key.insert(key.end(), {shard.range.lo, shard.range.hi});
-  for (const std::vector<Interval> &intervals : shard.dims) {
-    key.push_back(int64_t(intervals.size()));
-    for (const Interval &interval : intervals)
-      key.insert(key.end(), {interval.lo, interval.hi});
+std::vector<ShardTable::Number>
+ShardTable::numbersOf(const RankProgram &program) {
+  if (!numbers)
+    numbers = std::make_shared<ShardNumbers>();
+  std::vector<Number> out;
+  out.reserve(program.source.size() + program.destination.size());
+  for (const ShardRecord &shard : program.source)
+    out.emplace_back(shard.family, numbers->numberOf(shard, Side::Source));
+  for (const ShardRecord &shard : program.destination)
+    out.emplace_back(shard.family, numbers->numberOf(shard, Side::Destination));
+  return out;
+}
+
+void ShardTable::add(uint32_t device, const std::vector<Number> &shards) {
+  for (Number shard : shards) {
+    devicesOf(shard).push_back(device);
+    numIntervals += numbers->get(shard.first, shard.second).intervals;
   }
-  if (!shard.order.isIdentity())
-    key.push_back(int64_t(shard.order.bits()));
-}
-
-ShardTable::Row &ShardTable::rowOf(const ShardRecord &shard, Side side) {
-  if (shard.family >= families.size())
-    families.resize(shard.family + 1);
-  Family &family = families[shard.family];
-  setKey(shard, side, scratch);
-  auto [at, isNew] =
-      family.numbers.try_emplace(scratch, uint32_t(family.rows.size()));
-  if (isNew)
-    family.rows.push_back({shard, side, {}});
-  return family.rows[at->second];
-}
-
-void ShardTable::add(const RankProgram &program) {
-  for (Side side : {Side::Source, Side::Destination})
-    for (const ShardRecord &shard :
-         side == Side::Source ? program.source : program.destination) {
-      rowOf(shard, side).devices.push_back(program.device);
-      for (const std::vector<Interval> &intervals : shard.dims)
-        numIntervals += intervals.size();
-    }
 }
 
 void ShardTable::add(ShardTable &&other) {
-  for (Family &family : other.families)
-    for (Row &row : family.rows) {
-      Devices &own = rowOf(row.shard, row.side).devices;
-      own.insert(own.end(), row.devices.begin(), row.devices.end());
+  if (!numbers) {
+    *this = std::move(other);
+    return;
+  }
+  for (uint32_t family = 0; family < other.devices.size(); ++family)
+    for (uint32_t i = 0; i < other.devices[family].size(); ++i) {
+      const Devices &more = other.devices[family][i];
+      if (more.empty())
+        continue;
+      const ShardNumbers::Entry &entry = other.numbers->get(family, i);
+      Devices &own =
+          devicesOf({family, numbers->numberOf(entry.shard, entry.side)});
+      own.insert(own.end(), more.begin(), more.end());
     }
   numIntervals += other.numIntervals;
-  other.families.clear();
+  other.devices.clear();
 }
 
 void ShardTable::sort() {
-  for (Family &family : families)
-    for (Row &row : family.rows) {
-      std::sort(row.devices.begin(), row.devices.end());
-      row.devices.erase(std::unique(row.devices.begin(), row.devices.end()),
-                        row.devices.end());
+  rows.resize(devices.size());
+  for (uint32_t family = 0; family < devices.size(); ++family)
+    for (uint32_t i = 0; i < devices[family].size(); ++i) {
+      Devices &own = devices[family][i];
+      if (own.empty())
+        continue;
+      std::sort(own.begin(), own.end());
+      own.erase(std::unique(own.begin(), own.end()), own.end());
+      const ShardNumbers::Entry &entry = numbers->get(family, i);
+      rows[family].push_back({i, &entry.shard, entry.side, std::move(own)});
     }
+  devices.clear();
 }
 
 const std::vector<ShardTable::Row> &ShardTable::of(uint32_t family) const {
   static const std::vector<Row> none;
-  return family < families.size() ? families[family].rows : none;
+  return family < rows.size() ? rows[family] : none;
 }
 
 } // namespace dtrt

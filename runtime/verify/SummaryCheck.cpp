@@ -101,9 +101,10 @@ Status checkSeconds(const char *name, double stated, const char *whose,
 } // namespace
 
 Result<PlanSummary> measureTotals(const PlanCommon &common,
-                                  const ProgramTotals &totals) {
-  auto cells =
-      LayoutCells::of(common.families, totals.shards, totals.sends.size());
+                                  const ProgramTotals &totals,
+                                  KnownCells *known) {
+  auto cells = LayoutCells::of(common.families, totals.shards,
+                               totals.sends.size(), known);
   DTRT_RETURN_IF_ERROR(cells);
   auto bounds = lowerBounds(*cells, common.cluster);
   DTRT_RETURN_IF_ERROR(bounds);

@@ -255,16 +255,11 @@ Result<std::vector<bool>> takeKnown(const PlanReader &plan,
   if (!known.isAsked())
     return taken;
   for (size_t i = 0; i < taken.size(); ++i) {
-    auto found = known.find(plan.devices()[i]);
-    DTRT_RETURN_IF_ERROR(found);
-    if (!*found)
-      continue;
-    const KnownProgram &program = **found;
-    if (visitor)
-      DTRT_RETURN_IF_ERROR(visitor(program.shards));
-    totals.add(ProgramTotals(program.totals));
-    totals.shards.add(program.shards);
-    taken[i] = true;
+    auto shards = known.take(plan.devices()[i], totals);
+    DTRT_RETURN_IF_ERROR(shards);
+    taken[i] = *shards != nullptr;
+    if (visitor && *shards)
+      DTRT_RETURN_IF_ERROR(visitor(**shards));
   }
   return taken;
 }
@@ -277,6 +272,7 @@ Result<ProgramTotals> verifyPrograms(const PlanReader &plan,
   std::atomic<uint64_t> bytesCarried{0};
   std::vector<ProgramTotals> parts(programs.threads());
   KnownPrograms known(plan, options.known);
+  parts.front().shards = known.table();
   auto taken = takeKnown(plan, known, options.visit, parts.front());
   DTRT_RETURN_IF_ERROR(taken);
   auto verify = [&](const RankProgram &program, ProgramTotals &out) -> Status {
@@ -394,7 +390,8 @@ Result<PlanSummary> measurePlan(const PlanReader &plan,
     if (options.lastWave) // they are sorted by wave
       *options.lastWave =
           totals->sends.empty() ? -1 : totals->sends.back().wave;
-    return measureTotals(plan.common(), *totals);
+    return measureTotals(plan.common(), *totals,
+                         options.known ? &options.known->get().cells : nullptr);
   });
 }
 

@@ -514,16 +514,24 @@ private:
   std::map<int64_t, Stage> arriving, exchanged;
 };
 
-Result<LayoutCells> cellsOf(const TestPlan &plan) {
-  ShardTable shards;
+/// What is remembered of plans of the same families.
+struct Memory {
+  std::shared_ptr<ShardNumbers> numbers = std::make_shared<ShardNumbers>();
+  KnownCells cells;
+};
+
+/// `memory`: null: nothing is remembered.
+Result<LayoutCells> cellsOf(const TestPlan &plan, Memory *memory = nullptr) {
+  ShardTable shards = memory ? ShardTable(memory->numbers) : ShardTable();
   for (const RankProgram &program : plan.programs)
     shards.add(program);
   shards.sort();
-  return LayoutCells::of(plan.common.families, shards, /*messages=*/0);
+  return LayoutCells::of(plan.common.families, shards, /*messages=*/0,
+                         memory ? &memory->cells : nullptr);
 }
 
-void expectBounds(const TestPlan &plan) {
-  auto cells = cellsOf(plan);
+void expectBounds(const TestPlan &plan, Memory *memory = nullptr) {
+  auto cells = cellsOf(plan, memory);
   ASSERT_TRUE(cells.ok()) << cells.status().message();
   auto found = lowerBounds(*cells, plan.common.cluster);
   ASSERT_TRUE(found.ok()) << found.status().message();
@@ -789,6 +797,38 @@ TEST(LowerBounds, ABystandersLinkIsNoRate) {
   auto found = lowerBounds(*cellsOf(plan), plan.common.cluster);
   ASSERT_TRUE(found.ok());
   EXPECT_DOUBLE_EQ(found->seconds, 100e-9); // 100 bytes at 1 GB/s
+}
+
+/// Gives the shards of each device to another one, on both sides by themselves.
+void shuffleShards(TestPlan &plan, std::mt19937_64 &rng) {
+  for (auto side : {&RankProgram::source, &RankProgram::destination})
+    for (size_t i = plan.programs.size(); i > 1; --i)
+      std::swap(plan.programs[i - 1].*side, plan.programs[rng() % i].*side);
+}
+
+TEST(LayoutCells, AreRememberedByTheirShards) {
+  std::mt19937_64 rng(7);
+  for (int n = 0; n < 50; ++n) {
+    TestPlan first = randomLayouts(rng), other = randomLayouts(rng);
+    other.common.families = first.common.families;
+    Memory memory;
+    for (TestPlan *plan : {&first, &other, &first}) {
+      expectBounds(*plan, &memory);
+      shuffleShards(*plan, rng);
+      expectBounds(*plan, &memory);
+    }
+  }
+}
+
+TEST(LayoutCells, WhatLacksIsNotRemembered) {
+  TestPlan plan = reshapePlan();
+  Memory memory;
+  EXPECT_TRUE(cellsOf(plan, &memory).ok());
+  TestPlan lacking = plan;
+  lacking.programs[2].source.erase(lacking.programs[2].source.begin());
+  for (int time = 0; time < 2; ++time)
+    EXPECT_FALSE(cellsOf(lacking, &memory).ok());
+  EXPECT_TRUE(cellsOf(plan, &memory).ok());
 }
 
 TEST(LayoutCells, NameWhatALayoutLacks) {

@@ -33,9 +33,6 @@ struct StoredPrograms {
 /// checksum, the FlatBuffers verifier and a check of every index, size and
 /// range in it, so its users need no bounds checks; and it has unpacked to no
 /// more than the size of its section allows (docs/PlanFile.md).
-/// 128 bits of the bytes of a section as it is stored.
-using StoredSum = std::array<uint64_t, 2>;
-
 class PlanReader {
 public:
   /// Reads small files whole, and of large ones a section when it is asked for:
@@ -63,8 +60,6 @@ public:
   /// A program's section as it is stored, once its checksum is right: what is
   /// in it nobody has looked at.
   Result<std::string> storedProgram(uint32_t device) const;
-  /// Of these bytes, once the checksum is right.
-  Result<StoredSum> storedSum(uint32_t device) const;
 
 private:
   struct State;
