@@ -10,11 +10,34 @@
 
 namespace dt {
 
-/// Intervals that were seen before.
+/// Intervals that were seen before. Mostly they are one run, which takes no
+/// memory beside the object's.
 class Painted {
 public:
   /// Calls fn(Interval) for each part of `range` that is new, ascending.
   template <typename Fn> void add(Interval range, Fn fn) {
+    if (range.empty())
+      return;
+    if (!runs.empty())
+      return addToRuns(range, fn);
+    if (only.empty()) {
+      only = range;
+      return fn(range);
+    }
+    if (range.hi < only.lo || only.hi < range.lo) {
+      runs.emplace(only.lo, only.hi);
+      return addToRuns(range, fn);
+    }
+    Interval before = {range.lo, only.lo}, behind = {only.hi, range.hi};
+    only = {std::min(only.lo, range.lo), std::max(only.hi, range.hi)};
+    if (!before.empty())
+      fn(before);
+    if (!behind.empty())
+      fn(behind);
+  }
+
+private:
+  template <typename Fn> void addToRuns(Interval range, Fn &fn) {
     auto at = runs.upper_bound(range.lo);
     if (at != runs.begin() && std::prev(at)->second >= range.lo)
       --at;
@@ -41,8 +64,8 @@ public:
     runs.insert(rest, std::move(grown));
   }
 
-private:
-  std::map<int64_t, int64_t> runs; // disjoint, not touching
+  Interval only;                   // where there is one run at most
+  std::map<int64_t, int64_t> runs; // disjoint, not touching; of several
 };
 
 /// Pages, in bytes, that are larger than any buffer: buffers come and go whole.
