@@ -36,6 +36,7 @@
 #include "mlir/IR/Threading.h"
 
 #include <map>
+#include <numeric>
 #include <tuple>
 
 using namespace mlir;
@@ -63,16 +64,17 @@ struct Buffers {
   uint32_t first = 0;
 };
 
-/// A step touches whole pages of a buffer.
+/// A step touches the same whole pages of buffers that follow one another.
 struct Touch {
-  uint32_t buffer = 0;
+  uint32_t buffer = 0, count = 1;
   uint32_t step = 0;
   Interval elements;
 };
 
-/// Elements of a buffer that a step is the first to write, or the last to read.
+/// Elements of buffers that follow one another, of which a step is the first to
+/// write them, or the last to read.
 struct Run {
-  uint32_t buffer = 0;
+  uint32_t buffer = 0, count = 1;
   int64_t step = 0;
   Interval elements;
 };
@@ -139,18 +141,21 @@ int64_t positionIn(const std::vector<Interval> &intervals, int64_t coordinate) {
   return before;
 }
 
-/// Appends the position of every member that the box names.
-void appendMembers(const Shard &shard, const Box &box,
-                   std::vector<int64_t> &out, unsigned dim = 0,
-                   int64_t position = 0) {
-  if (dim == shard.numLeading)
-    return out.push_back(position);
+/// Calls fn(position, count) for the members that the box names, a row at a
+/// time.
+template <typename Fn>
+void forEachRow(const Shard &shard, const Box &box, Fn fn, unsigned dim = 0,
+                int64_t position = 0) {
+  if (shard.numLeading == 0)
+    return fn(0, 1);
   int64_t extent = 0;
   for (Interval interval : shard.dims[dim])
     extent += interval.size();
-  int64_t first = positionIn(shard.dims[dim], box[dim].lo);
+  int64_t first = position * extent + positionIn(shard.dims[dim], box[dim].lo);
+  if (dim + 1 == shard.numLeading)
+    return fn(first, box[dim].size());
   for (int64_t i = 0; i < box[dim].size(); ++i)
-    appendMembers(shard, box, out, dim + 1, position * extent + first + i);
+    forEachRow(shard, box, fn, dim + 1, first + i);
 }
 
 /// The index, per leading dim, of the member at a position.
@@ -171,20 +176,21 @@ void memberAt(const Shard &shard, int64_t position, Box &out) {
   }
 }
 
-/// Whether the last index of the next member is one more, and no other differs.
-bool isFollowed(const Shard &shard, int64_t position) {
+/// Whether the last index of the member before is not one less, or another
+/// index differs.
+bool startsRow(const Shard &shard, int64_t position) {
   if (shard.numLeading == 0)
-    return false;
+    return true;
   int64_t extent = 0;
   for (Interval interval : shard.dims[shard.numLeading - 1])
     extent += interval.size();
   int64_t at = position % extent;
   for (Interval interval : shard.dims[shard.numLeading - 1]) {
     if (at < interval.size())
-      return at + 1 < interval.size();
+      return at == 0;
     at -= interval.size();
   }
-  return false;
+  return true;
 }
 
 //===----------------------------------------------------------------------===//
@@ -208,7 +214,8 @@ private:
   void touch(bool creates, uint32_t flow, uint64_t states, uint32_t step,
              const Box &box, uint32_t number);
   void touchSource(const PlanPiece &piece);
-  void addRuns(const Buffers &of, uint32_t buffer,
+  std::vector<uint32_t> stretchesOfBuffers() const;
+  void addRuns(const Buffers &of, uint32_t buffer, uint32_t count,
                MutableArrayRef<Touch> touches);
   void addAllRuns();
   void shareStorages();
@@ -227,7 +234,6 @@ private:
   std::vector<uint32_t> firstOf[2];
   uint32_t numBuffers = 0;
   std::vector<Touch> touches;
-  std::vector<int64_t> members; // of one box
   DeviceRuns found;
 };
 
@@ -262,15 +268,15 @@ void DeviceStorage::touch(bool creates, uint32_t flow, uint64_t states,
   const Buffers *groups = found.buffers.data() + firstOf[creates][number];
   const Shard &shard = *groups->shard;
   Interval elements = *localSpan(shard, box);
-  members.clear();
-  appendMembers(shard, box, members);
   for (size_t group = 0; group < groupsOf(creates, flow).size(); ++group) {
     if (!(groups[group].states & states))
       continue;
     int64_t page = std::max<int64_t>(1, pageBytes / groups[group].width);
     Interval pages = wholePages(elements, page, shard.elementsPerMember());
-    for (int64_t member : members)
-      touches.push_back({groups[group].first + uint32_t(member), step, pages});
+    forEachRow(shard, box, [&](int64_t member, int64_t count) {
+      touches.push_back({groups[group].first + uint32_t(member),
+                         uint32_t(count), step, pages});
+    });
   }
 }
 
@@ -285,10 +291,10 @@ void DeviceStorage::touchSource(const PlanPiece &piece) {
         lastSteps[piece.step], piece.box, number);
 }
 
-/// Of the touches of one buffer, by step: the first that creates and the last
-/// that releases each page. All of the source is as if read at the start: what
-/// is not read again goes then.
-void DeviceStorage::addRuns(const Buffers &of, uint32_t buffer,
+/// Of the touches of buffers that are touched alike, by step: the first that
+/// creates and the last that releases each page. All of the source is as if
+/// read at the start: what is not read again goes then.
+void DeviceStorage::addRuns(const Buffers &of, uint32_t buffer, uint32_t count,
                             MutableArrayRef<Touch> touches) {
   auto isBefore = [](const Touch &a, const Touch &b) {
     return a.step < b.step;
@@ -298,7 +304,7 @@ void DeviceStorage::addRuns(const Buffers &of, uint32_t buffer,
   Painted painted;
   auto note = [&](Interval elements, int64_t step) {
     painted.add(elements, [&](Interval part) {
-      found.runs.push_back({buffer, step, part});
+      found.runs.push_back({buffer, count, step, part});
     });
   };
   if (of.creates) {
@@ -312,27 +318,56 @@ void DeviceStorage::addRuns(const Buffers &of, uint32_t buffer,
     note({0, elements}, kAtStart);
 }
 
-/// Brings the touches of each buffer together, in the order in which they are.
-void DeviceStorage::addAllRuns() {
-  std::vector<uint32_t> ends(numBuffers + 1, 0);
-  for (const Touch &touch : touches)
-    ++ends[touch.buffer + 1];
-  for (uint32_t buffer = 0; buffer < numBuffers; ++buffer)
-    ends[buffer + 1] += ends[buffer];
-  std::vector<Touch> sorted(touches.size());
-  for (const Touch &touch : touches)
-    sorted[ends[touch.buffer]++] = touch;
-  found.runs.reserve(touches.size());
-  // What ended the buffer before begins this one.
-  uint32_t begin = 0;
+/// The first buffer of each *stretch*, and the end: buffers of one row that all
+/// touches have in common.
+std::vector<uint32_t> DeviceStorage::stretchesOfBuffers() const {
+  std::vector<bool> isFirst(numBuffers + 1);
+  isFirst[numBuffers] = true;
   for (const Buffers &of : found.buffers)
-    for (uint32_t i = 0, count = uint32_t(of.shard->numMembers()); i < count;
-         ++i) {
-      uint32_t end = ends[of.first + i];
-      addRuns(of, of.first + i,
-              MutableArrayRef<Touch>(sorted).slice(begin, end - begin));
-      begin = end;
-    }
+    for (int64_t member = 0; member < of.shard->numMembers(); ++member)
+      isFirst[of.first + uint32_t(member)] = startsRow(*of.shard, member);
+  for (const Touch &touch : touches)
+    isFirst[touch.buffer] = isFirst[touch.buffer + touch.count] = true;
+  std::vector<uint32_t> out;
+  for (uint32_t buffer = 0; buffer <= numBuffers; ++buffer)
+    if (isFirst[buffer])
+      out.push_back(buffer);
+  return out;
+}
+
+/// Brings the touches of each stretch together, in the order in which they are.
+void DeviceStorage::addAllRuns() {
+  const std::vector<uint32_t> firsts = stretchesOfBuffers();
+  const auto numStretches = uint32_t(firsts.size() - 1);
+  std::vector<uint32_t> stretchOf(numBuffers + 1, numStretches);
+  for (uint32_t i = 0; i < numStretches; ++i)
+    std::fill(stretchOf.begin() + firsts[i], stretchOf.begin() + firsts[i + 1],
+              i);
+  std::vector<uint32_t> ends(numStretches + 1, 0);
+  auto forEachStretch = [&](const Touch &touch, auto fn) {
+    for (uint32_t i = stretchOf[touch.buffer],
+                  end = stretchOf[touch.buffer + touch.count];
+         i < end; ++i)
+      fn(i);
+  };
+  for (const Touch &touch : touches)
+    forEachStretch(touch, [&](uint32_t i) { ++ends[i + 1]; });
+  std::partial_sum(ends.begin(), ends.end(), ends.begin());
+  std::vector<Touch> sorted(ends.back());
+  for (const Touch &touch : touches)
+    forEachStretch(touch, [&](uint32_t i) { sorted[ends[i]++] = touch; });
+  found.runs.reserve(sorted.size());
+  // What ended the stretch before begins this one.
+  uint32_t begin = 0;
+  size_t at = 0; // of the buffers
+  for (uint32_t i = 0; i < numStretches; ++i) {
+    while (at + 1 < found.buffers.size() &&
+           found.buffers[at + 1].first <= firsts[i])
+      ++at;
+    addRuns(found.buffers[at], firsts[i], firsts[i + 1] - firsts[i],
+            MutableArrayRef<Touch>(sorted).slice(begin, ends[i] - begin));
+    begin = ends[i];
+  }
 }
 
 DeviceRuns DeviceStorage::find(ArrayRef<std::pair<uint32_t, Kind>> pieces) {
@@ -451,8 +486,8 @@ private:
   void addLoads(const DeviceRuns &own, uint32_t device) {
     own.forEach([&](uint32_t at, const Run &run) {
       const Buffers &of = own.buffers[at];
-      int64_t bytes =
-          run.elements.size() * of.width * llvm::popcount(of.states);
+      int64_t bytes = run.elements.size() * of.width *
+                      llvm::popcount(of.states) * int64_t(run.count);
       if (run.step == kAtStart) {
         free[device] += bytes;
         return;
@@ -502,7 +537,8 @@ std::vector<Part> joinRuns(const DeviceRuns &own, ArrayRef<uint32_t> windowOf) {
   own.forEach([&](uint32_t at, const Run &run) {
     uint32_t window = run.step == kAtStart ? 0 : windowOf[run.step] + 1;
     parts.push_back({at, window, run.elements,
-                     int64_t(run.buffer - own.buffers[at].first), 1});
+                     int64_t(run.buffer - own.buffers[at].first),
+                     int64_t(run.count)});
   });
   auto isSame = [](const Part &a, const Part &b) {
     return a.buffers == b.buffers && a.member == b.member;
@@ -547,8 +583,8 @@ void joinMembers(const DeviceRuns &own, std::vector<Part> &parts) {
     if (last && last->buffers == part.buffers && last->window == part.window &&
         last->elements == part.elements &&
         last->member + last->count == part.member &&
-        isFollowed(*own.buffers[part.buffers].shard, part.member - 1))
-      ++last->count;
+        !startsRow(*own.buffers[part.buffers].shard, part.member))
+      last->count += part.count;
     else
       parts[kept++] = part;
   }

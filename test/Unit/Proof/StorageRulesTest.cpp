@@ -66,6 +66,7 @@ struct Transition {
     piece.box = box;
     piece.bytes = box.volume() * 2;
     piece.atSource = true;
+    piece.fromShard = piece.toShard = 0;
     PlanStep step;
     step.first = plan.pieces.size();
     plan.pieces.push_back(piece);
