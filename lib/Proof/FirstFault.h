@@ -10,13 +10,13 @@
 namespace dt {
 
 /// Items that a thread checks at a time where each takes little.
-constexpr size_t kBlock = 128;
+constexpr size_t kChecksAtOnce = 128;
 
 /// Checks 0 to n - 1 in blocks of so many; `check(i)` returns a MaybeFault. The
 /// fault of the lowest number is returned, however many threads there are.
 template <typename Check>
 MaybeFault firstFault(size_t n, const ParallelFor &parallel, Check check,
-                      size_t atOnce = kBlock) {
+                      size_t atOnce = kChecksAtOnce) {
   std::vector<MaybeFault> faults((n + atOnce - 1) / atOnce);
   parallel(faults.size(), [&](size_t block) {
     size_t last = std::min(n, (block + 1) * atOnce);

@@ -310,7 +310,7 @@ std::optional<OwnBox> ownBox(const PlanCommon &common, Side side,
                              uint32_t family, const DimVector &offset,
                              const DimVector &size) {
   unsigned leading = common.families[family].numLeading();
-  const DimVector &shape = common.families[family].shape;
+  const std::vector<int64_t> &shape = common.families[family].shape;
   for (const NamedView &view : common.views) {
     if (view.side != side || view.family != family)
       continue;
