@@ -184,7 +184,7 @@ void dt::summarize(const TransportPlan &plan, const std::vector<Flow> &flows,
     copies = LocalWork(plan, flows, staying).run();
   countMessages(plan, messagesOf(plan), copies, cluster, out);
   out.multicasts = multicasts(plan, flows).size();
-  for (const auto &[device, memory] : measureMemory(plan)) {
+  for (const auto &[device, memory] : measureMemory(plan, staying)) {
     out.stagingPeak = std::max<uint64_t>(out.stagingPeak, memory.staging);
     out.devicePeak = std::max<uint64_t>(out.devicePeak, memory.peak);
     out.sourceMax = std::max<uint64_t>(out.sourceMax, memory.source);

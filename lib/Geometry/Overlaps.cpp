@@ -116,7 +116,11 @@ private:
     }
   }
 
+  /// Most do not meet at all.
   bool meetHere(const Box &left, const Box &right) const {
+    for (unsigned dim = 0; dim < rank; ++dim)
+      if (left[dim].hi <= right[dim].lo || right[dim].hi <= left[dim].lo)
+        return false;
     for (unsigned dim = 0; dim < rank; ++dim) {
       Interval both = intersect(left[dim], right[dim]);
       if (both.empty() || both.lo < bounds[dim].lo || both.lo >= bounds[dim].hi)

@@ -454,7 +454,7 @@ public:
                const std::vector<DeviceRuns> &devices)
       : loads(reading.plan.steps.size()), free(devices.size()),
         open(devices.size()) {
-    std::map<int64_t, DeviceMemory> memory = measureMemory(reading.plan);
+    std::map<int64_t, DeviceMemory> memory = measureSides(reading.plan);
     for (uint32_t d = 0; d < devices.size(); ++d) {
       // Without storage ops, all of the destination counts as there.
       const DeviceMemory &held = memory[devices[d].device];
@@ -591,31 +591,56 @@ void joinMembers(const DeviceRuns &own, std::vector<Part> &parts) {
   parts.resize(kept);
 }
 
+/// By window; those of a window stay in order.
+std::vector<Part> sortedByWindow(const std::vector<Part> &parts) {
+  uint32_t numWindows = 0;
+  for (const Part &part : parts)
+    numWindows = std::max(numWindows, part.window + 1);
+  std::vector<size_t> ends(numWindows + 1, 0);
+  for (const Part &part : parts)
+    ++ends[part.window + 1];
+  std::partial_sum(ends.begin(), ends.end(), ends.begin());
+  std::vector<Part> sorted(parts.size());
+  for (const Part &part : parts)
+    sorted[ends[part.window]++] = part;
+  return sorted;
+}
+
 /// States of which the same comes or goes at the same time become one event.
+/// `parts` are by buffers, so those of a shard follow one another.
 std::vector<Event> joinStates(const DeviceRuns &own,
                               const std::vector<Part> &parts) {
-  std::vector<Event> events;
-  events.reserve(parts.size());
-  for (const Part &part : parts) {
-    const Buffers &of = own.buffers[part.buffers];
-    events.push_back({of.creates, part.window, of.flow, of.number, of.states,
-                      of.shard, part.elements, part.member, part.count});
-  }
-  auto place = [](const Event &e) {
-    return std::make_tuple(e.window, e.creates, e.flow, e.number, e.elements.lo,
-                           e.elements.hi, e.member, e.count);
+  auto isOneShard = [&](const Part &a, const Part &b) {
+    const Buffers &one = own.buffers[a.buffers],
+                  &other = own.buffers[b.buffers];
+    return a.window == b.window && one.creates == other.creates &&
+           one.flow == other.flow && one.number == other.number;
   };
-  llvm::sort(events, [&](const Event &a, const Event &b) {
-    auto one = place(a), other = place(b);
-    return one != other ? one < other : a.states < b.states;
-  });
-  size_t kept = 0;
-  for (const Event &event : events)
-    if (kept > 0 && place(events[kept - 1]) == place(event))
-      events[kept - 1].states |= event.states;
-    else
-      events[kept++] = event;
-  events.resize(kept);
+  auto place = [](const Part &part) {
+    return std::make_tuple(part.elements.lo, part.elements.hi, part.member,
+                           part.count);
+  };
+  std::vector<Part> sorted = sortedByWindow(parts);
+  std::vector<Event> events;
+  events.reserve(sorted.size());
+  for (size_t first = 0, last = 0; first < sorted.size(); first = last) {
+    while (last < sorted.size() && isOneShard(sorted[first], sorted[last]))
+      ++last;
+    if (sorted[first].buffers != sorted[last - 1].buffers)
+      std::sort(
+          &sorted[first], &sorted[first] + (last - first),
+          [&](const Part &a, const Part &b) { return place(a) < place(b); });
+    for (size_t i = first; i < last; ++i) {
+      const Part &part = sorted[i];
+      const Buffers &of = own.buffers[part.buffers];
+      if (i > first && place(sorted[i - 1]) == place(part))
+        events.back().states |= of.states;
+      else
+        events.push_back({of.creates, part.window, of.flow, of.number,
+                          of.states, of.shard, part.elements, part.member,
+                          part.count});
+    }
+  }
   return events;
 }
 
@@ -672,7 +697,7 @@ StoragePlacement placeStorage(const TransitionReading &reading) {
   MLIRContext *context = reading.info->op().getContext();
   ShardIndex source = indexShards(plan.flows, /*source=*/true);
   ShardIndex destination = indexShards(plan.flows, /*source=*/false);
-  StayingShards staying(plan);
+  StayingShards staying(plan, source, destination);
   std::vector<uint32_t> lastSteps = plan.lastSteps();
   auto pieces = piecesByDevice(plan);
   std::vector<int64_t> devices;

@@ -27,9 +27,10 @@ MaybeFault checkRules(const TransportPlan &plan, const Arrivals &arrivals,
   if (auto fault =
           checkSlots(plan.pieces, plan.slots, limits.staging, parallel))
     return fault;
-  if (auto fault = checkStorage(plan, parallel))
+  StayingShards staying(plan);
+  if (auto fault = checkStorage(plan, staying, parallel))
     return fault;
-  return checkMemory(measureMemory(plan), limits);
+  return checkMemory(measureMemory(plan, staying), limits);
 }
 
 } // namespace dt

@@ -34,6 +34,10 @@ int64_t widthOf(const PlanFlow &flow, uint64_t states) {
   return width;
 }
 
+struct LessShard {
+  bool operator()(const Shard *a, const Shard *b) const { return *a < *b; }
+};
+
 } // namespace
 
 /// As if all that is alike stayed.
@@ -47,14 +51,14 @@ void StayingShards::pair(uint32_t flow, const ShardIndex &source,
     const auto &after = destination.numbersOf(flow, device);
     if (before.empty() || after.empty())
       continue;
-    std::set<Shard> known;
+    std::set<const Shard *, LessShard> known;
     for (uint32_t number : before)
-      known.insert(*source.shardsOf(device)[number].shard);
+      known.insert(source.shardsOf(device)[number].shard);
     Place place = {before.size(), after.size(), {}};
     for (uint32_t number : after) {
       const Shard *shard = destination.shardsOf(device)[number].shard;
       // What has a name of its own on a side is another tensor there.
-      if (!shard->view && known.count(*shard))
+      if (!shard->view && known.count(shard))
         place.shards.push_back({shard, number, all[flow]});
     }
     if (!place.shards.empty())
@@ -130,10 +134,21 @@ void StayingShards::lookAtPieces() {
 
 StayingShards::StayingShards(const TransportPlan &plan)
     : plan(plan), places(plan.flows.size()), all(plan.flows.size()) {
-  if (!plan.isFlat)
-    return;
-  ShardIndex source = indexShards(plan.flows, /*source=*/true);
-  ShardIndex destination = indexShards(plan.flows, /*source=*/false);
+  if (plan.isFlat)
+    look(indexShards(plan.flows, /*source=*/true),
+         indexShards(plan.flows, /*source=*/false));
+}
+
+StayingShards::StayingShards(const TransportPlan &plan,
+                             const ShardIndex &source,
+                             const ShardIndex &destination)
+    : plan(plan), places(plan.flows.size()), all(plan.flows.size()) {
+  if (plan.isFlat)
+    look(source, destination);
+}
+
+void StayingShards::look(const ShardIndex &source,
+                         const ShardIndex &destination) {
   for (uint32_t flow = 0; flow < plan.flows.size(); ++flow)
     pair(flow, source, destination);
   lookAtStorage(source, destination);

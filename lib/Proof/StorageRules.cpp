@@ -37,8 +37,8 @@ struct Place {
 
 class StorageChecker {
 public:
-  explicit StorageChecker(const TransportPlan &plan)
-      : plan(plan), lastSteps(plan.lastSteps()),
+  StorageChecker(const TransportPlan &plan, const StayingShards &staying)
+      : plan(plan), staying(staying), lastSteps(plan.lastSteps()),
         source(indexShards(plan.flows, /*source=*/true)),
         destination(indexShards(plan.flows, /*source=*/false)) {}
 
@@ -77,6 +77,7 @@ private:
   }
 
   const TransportPlan &plan;
+  const StayingShards &staying;
   const std::vector<uint32_t> lastSteps;
   ShardIndex source, destination;
   /// By device and number of the shard there; source, destination. Devices of
@@ -217,7 +218,6 @@ MaybeFault StorageChecker::checkShared() const {
 MaybeFault StorageChecker::checkKept() const {
   if (!plan.isFlat)
     return std::nullopt;
-  StayingShards staying(plan);
   for (const PlanStep &step : plan.steps)
     for (size_t i = step.first; step.keeps && i < step.last; ++i)
       if (const PlanPiece &piece = plan.pieces[i]; !staying.isKept(piece))
@@ -410,9 +410,9 @@ bool touches(const LocalView &view, Interval elements) {
   return touchesFrom(sorted, 0, sorted.offset, elements);
 }
 
-MaybeFault checkStorage(const TransportPlan &plan,
+MaybeFault checkStorage(const TransportPlan &plan, const StayingShards &staying,
                         const ParallelFor &parallel) {
-  return StorageChecker(plan).check(parallel);
+  return StorageChecker(plan, staying).check(parallel);
 }
 
 //===----------------------------------------------------------------------===//
@@ -444,7 +444,7 @@ void addShards(const std::vector<Holding> &holdings,
 
 } // namespace
 
-std::map<int64_t, DeviceMemory> measureMemory(const TransportPlan &plan) {
+std::map<int64_t, DeviceMemory> measureSides(const TransportPlan &plan) {
   std::map<int64_t, DeviceMemory> out;
   for (const PlanFlow &flow : plan.flows) {
     addShards(*flow.source, flow.sourceBuffers, /*isSource=*/true, out);
@@ -456,6 +456,12 @@ std::map<int64_t, DeviceMemory> measureMemory(const TransportPlan &plan) {
       DeviceMemory &memory = out[slot.device];
       memory.staging = std::max(memory.staging, slot.offset + slot.bytes);
     }
+  return out;
+}
+
+std::map<int64_t, DeviceMemory> measureMemory(const TransportPlan &plan,
+                                              const StayingShards &staying) {
+  std::map<int64_t, DeviceMemory> out = measureSides(plan);
   auto bytesOf = [&](const PlanStorage &row, bool creates) {
     const PlanFlow &flow = plan.flows[row.flow];
     return row.box.volume() *
@@ -475,25 +481,21 @@ std::map<int64_t, DeviceMemory> measureMemory(const TransportPlan &plan) {
     live.memory = live.memory ? live.memory : &out[device];
     return live;
   };
-  StayingShards staying(plan);
   for (const auto &[device, memory] : out) {
     int64_t &bytes = liveOf(device).bytes;
     bytes = memory.source + memory.destination;
     for (uint32_t flow = 0; flow < plan.flows.size(); ++flow)
       bytes -= staying.bytesOf(flow, device);
   }
-  auto isKind = [](const PlanStep &step, PlanStep::Kind kind) {
-    return step.kind == kind;
-  };
   for (const PlanStep &step : plan.steps)
-    if (isKind(step, PlanStep::Kind::Create))
+    if (step.kind == PlanStep::Kind::Create)
       for (size_t i = step.first; i < step.last; ++i)
         liveOf(plan.storage[i].device).bytes -= bytesOf(plan.storage[i], true);
   for (auto &[device, live] : known)
     live.notePeak();
   for (const PlanStep &step : plan.steps) {
-    bool creates = isKind(step, PlanStep::Kind::Create);
-    if (!creates && !isKind(step, PlanStep::Kind::Release))
+    bool creates = step.kind == PlanStep::Kind::Create;
+    if (!creates && step.kind != PlanStep::Kind::Release)
       continue;
     for (size_t i = step.first; i < step.last; ++i) {
       const PlanStorage &row = plan.storage[i];

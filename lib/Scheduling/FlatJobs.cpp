@@ -102,16 +102,16 @@ std::vector<int64_t> FlatJobs::Cohort::indexOf(int64_t member) const {
 
 uint32_t FlatJobs::shapeOf(const Move &move, bool local) {
   const FlatFlow &flow = input.flows[move.flow];
-  auto source = input.source.find(flow.readsFrom, move.source, move.box);
+  auto source = input.source.findNumber(flow.readsFrom, move.source, move.box);
   auto destination =
-      input.destination.find(move.flow, move.destination, move.box);
+      input.destination.findNumber(move.flow, move.destination, move.box);
   FlatShape shape = {move.flow,
                      move.hop,
                      move.source,
                      move.destination,
                      local,
-                     source ? int64_t(source->shard) : -1,
-                     destination ? int64_t(destination->shard) : -1,
+                     source ? int64_t(*source) : -1,
+                     destination ? int64_t(*destination) : -1,
                      Box(move.box.rank() - flow.numLeading)};
   for (unsigned d = 0; d < shape.inner.rank(); ++d)
     shape.inner[d] = move.box[flow.numLeading + d];
@@ -346,38 +346,87 @@ FlatJobs::touchesOf(const Cohort &cohort) const {
   return touches;
 }
 
+/// What the blocks of a tensor do to each device that any of them has to do
+/// with.
+class FlatJobs::EffectTable {
+public:
+  /// Devices ascending, each once.
+  EffectTable(int64_t blocks, std::vector<int64_t> devices)
+      : devices(std::move(devices)), rows(size_t(blocks)) {
+    for (std::vector<Cell> &row : rows)
+      row.resize(this->devices.size());
+  }
+  size_t blocks() const { return rows.size(); }
+  size_t placeOf(int64_t device) const {
+    return size_t(std::lower_bound(devices.begin(), devices.end(), device) -
+                  devices.begin());
+  }
+  JobEffect &of(size_t block, size_t place) {
+    Cell &cell = rows[block][place];
+    cell.isThere = true;
+    return cell.effect;
+  }
+  std::vector<JobEffects> effects() const {
+    std::vector<JobEffects> out(rows.size());
+    for (size_t block = 0; block < rows.size(); ++block)
+      for (size_t place = 0; place < devices.size(); ++place)
+        if (const Cell &cell = rows[block][place]; cell.isThere) {
+          out[block].push_back(cell.effect);
+          out[block].back().device = devices[place];
+        }
+    return out;
+  }
+
+private:
+  struct Cell {
+    JobEffect effect;
+    bool isThere = false;
+  };
+  std::vector<int64_t> devices;
+  std::vector<std::vector<Cell>> rows; // by block, then device
+};
+
+/// Those that send or get any of a cohort, ascending.
+std::vector<int64_t> FlatJobs::devicesOf(const Cohort &cohort) const {
+  std::vector<int64_t> devices;
+  for (uint32_t number : cohort.shapes)
+    devices.insert(devices.end(), {shapes[number].from, shapes[number].to});
+  std::sort(devices.begin(), devices.end());
+  devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
+  return devices;
+}
+
 /// What each block copies, sends, and brings from elsewhere.
-void FlatJobs::addTraffic(
-    const Cohort &cohort,
-    std::vector<std::map<int64_t, JobEffect>> &byDevice) const {
+void FlatJobs::addTraffic(const Cohort &cohort, EffectTable &table) const {
   std::vector<std::vector<Interval>> steps;
-  for (size_t block = 0; block < byDevice.size(); ++block)
+  for (size_t block = 0; block < table.blocks(); ++block)
     cohort.blocking.split(int64_t(block), int64_t(block) + 1, steps);
   BlockParts parts(cohort.blocking);
   for (uint32_t number : cohort.shapes) {
     const FlatShape &shape = shapes[number];
     bool inter = !input.cluster.sameNode(shape.from, shape.to);
     int64_t width = bytesOf(input.flows[shape.flow].destination);
-    for (size_t block = 0; block < byDevice.size(); ++block) {
+    size_t from = table.placeOf(shape.from), to = table.placeOf(shape.to);
+    for (size_t block = 0; block < table.blocks(); ++block) {
       int64_t bytes = 0;
       for (const Box &part : parts.of(shape.inner, steps[block]))
         bytes += part.volume() * width;
       if (bytes == 0)
         continue;
-      JobEffect &sender = byDevice[block][shape.from];
+      JobEffect &sender = table.of(block, from);
       if (shape.local) {
         sender.copied += bytes;
         continue;
       }
       sender.ports[2 * inter] += bytes;
-      byDevice[block][shape.to].ports[2 * inter + 1] += bytes;
+      table.of(block, to).ports[2 * inter + 1] += bytes;
     }
   }
 }
 
 /// What each block of one tensor does to each device.
 std::vector<JobEffects> FlatJobs::effectsOf(const Cohort &cohort) const {
-  std::vector<std::map<int64_t, JobEffect>> byDevice(cohort.blocking.blocks());
+  EffectTable table(cohort.blocking.blocks(), devicesOf(cohort));
   for (auto &[buffer, list] : touchesOf(cohort)) {
     auto [device, destination, shard, flow] = buffer;
     std::stable_sort(
@@ -388,6 +437,7 @@ std::vector<JobEffects> FlatJobs::effectsOf(const Cohort &cohort) const {
     const ShardIndex &index = destination ? input.destination : input.source;
     int64_t end = index.shardsOf(device)[shard].shard->elementsPerMember();
     const FlatFlow &widths = input.flows[flow];
+    size_t place = table.placeOf(device);
     for (const FlatStates &states :
          destination ? widths.destination : widths.source) {
       if (states.storage >= 0)
@@ -395,7 +445,7 @@ std::vector<JobEffects> FlatJobs::effectsOf(const Cohort &cohort) const {
       Painted painted;
       int64_t page = std::max<int64_t>(1, input.pageBytes / states.width);
       for (const Touch &touch : list) {
-        JobEffect &effect = byDevice[touch.block][device];
+        JobEffect &effect = table.of(size_t(touch.block), place);
         int64_t &bytes = destination ? effect.created : effect.freed;
         painted.add(wholePages(touch.elements, page, end), [&](Interval part) {
           bytes += part.size() * states.width * states.count;
@@ -403,14 +453,8 @@ std::vector<JobEffects> FlatJobs::effectsOf(const Cohort &cohort) const {
       }
     }
   }
-  addTraffic(cohort, byDevice);
-  std::vector<JobEffects> out(byDevice.size());
-  for (size_t block = 0; block < byDevice.size(); ++block)
-    for (auto &[device, effect] : byDevice[block]) {
-      effect.device = device;
-      out[block].push_back(effect);
-    }
-  return out;
+  addTraffic(cohort, table);
+  return table.effects();
 }
 
 /// Small tensors share a job, large ones have several.

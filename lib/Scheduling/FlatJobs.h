@@ -116,8 +116,9 @@ private:
   bool countBlocks(const Cohort &cohort);
   bool block(Cohort &cohort, std::vector<JobEffects> &known);
   std::map<Buffer, std::vector<Touch>> touchesOf(const Cohort &cohort) const;
-  void addTraffic(const Cohort &cohort,
-                  std::vector<std::map<int64_t, JobEffect>> &byDevice) const;
+  class EffectTable;
+  std::vector<int64_t> devicesOf(const Cohort &cohort) const;
+  void addTraffic(const Cohort &cohort, EffectTable &table) const;
   std::vector<JobEffects> effectsOf(const Cohort &cohort) const;
   void addJobs(Cohort &cohort);
   void addMembers(const Cohort &cohort, int64_t first, int64_t last,

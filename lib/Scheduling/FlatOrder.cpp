@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 using namespace dt;
 
@@ -23,110 +24,151 @@ FlatOrder::FlatOrder(const FlatInput &input, int64_t jobBytes)
     : jobs(std::make_unique<FlatJobs>(input, jobBytes)) {
   if (jobs->isTooMany())
     return;
+  addDevices(input);
+  addBlocks();
+  addOrder(input, sequenceJobs(jobs->byCohort(),
+                               double(kJobsInRoom) * double(jobBytes)));
+  countRead();
+  countOpen();
+}
+
+/// What they hold, but for what stays.
+void FlatOrder::addDevices(const FlatInput &input) {
+  std::set<int64_t> numbers;
   for (const ShardIndex *index : {&input.source, &input.destination})
     for (int64_t device : index->devices())
-      for (const ShardIndex::Entry &entry : index->shardsOf(device)) {
+      numbers.insert(device);
+  for (int64_t number : numbers)
+    devices.push_back({number});
+  for (const ShardIndex *index : {&input.source, &input.destination})
+    for (int64_t number : index->devices())
+      for (const ShardIndex::Entry &entry : index->shardsOf(number)) {
         const FlatFlow &flow = input.flows[entry.flow];
         bool isSource = index == &input.source;
-        Device &held = devices[device];
-        if (flow.stays(device))
+        Device &held = devices[placeOf(number)];
+        if (flow.stays(number))
           continue;
         (isSource ? held.source : held.destination) +=
             entry.shard->numMembers() * entry.shard->elementsPerMember() *
             bytesOf(isSource ? flow.source : flow.destination);
       }
-  reserveEffects();
-  FlatStorages storages(input, *jobs);
-  for (const std::vector<FlatJob> &together : storages.gather(sequenceJobs(
-           jobs->byCohort(), double(kJobsInRoom) * double(jobBytes))))
-    if (storages.groupOf(together.front().cohort))
-      addTogether(storages, together);
-    else
-      addAlone(together.front());
-  countOpen();
 }
 
-/// There are many effects: lists that grow would copy them again and again.
-void FlatOrder::reserveEffects() {
-  std::map<int64_t, int64_t> counts; // by device
-  for (const CohortJobs &cohort : jobs->byCohort())
-    for (const JobEffects &block : cohort.effects)
-      for (const JobEffect &effect : block)
-        counts[effect.device] +=
-            cohort.count() / int64_t(cohort.effects.size());
-  for (const auto &[device, count] : counts)
-    devices[device].effects.reserve(size_t(count));
+/// Among those that hold anything on a side.
+uint32_t FlatOrder::placeOf(int64_t device) {
+  auto isBefore = [](const Device &a, int64_t number) {
+    return a.number < number;
+  };
+  return uint32_t(
+      std::lower_bound(devices.begin(), devices.end(), device, isBefore) -
+      devices.begin());
 }
 
-/// Adds the job to the order, with what it copies.
-void FlatOrder::addCopies(const FlatJob &job) {
-  auto number = uint32_t(sequence.size());
-  sequence.push_back({job.cohort, job.number});
-  for (const JobEffect &effect :
-       jobs->byCohort()[job.cohort].effects[job.block])
-    if (effect.copied > 0)
-      devices[effect.device].copies.push_back(
-          {number, effect.copied * job.numMembers});
+/// There are far more jobs than blocks: what they do is said once.
+void FlatOrder::addBlocks() {
+  for (const CohortJobs &cohort : jobs->byCohort()) {
+    std::vector<Block> &own = blocks.emplace_back();
+    for (const JobEffects &effects : cohort.effects) {
+      Block &block = own.emplace_back();
+      block.changes.first = uint32_t(changes.size());
+      block.copies.first = uint32_t(copies.size());
+      for (const JobEffect &effect : effects) {
+        uint32_t device = placeOf(effect.device);
+        if (effect.created || effect.freed)
+          changes.push_back({device, effect.created, effect.freed});
+        if (effect.copied > 0)
+          copies.push_back({device, effect.copied});
+      }
+      block.changes.last = uint32_t(changes.size());
+      block.copies.last = uint32_t(copies.size());
+    }
+  }
+}
+
+const FlatOrder::Block &FlatOrder::blockOf(const FlatJob &job) const {
+  return blocks[job.cohort][size_t(job.block)];
 }
 
 void FlatOrder::addAlone(const FlatJob &job) {
-  auto number = uint32_t(sequence.size());
-  addCopies(job);
-  for (const JobEffect &effect :
-       jobs->byCohort()[job.cohort].effects[job.block]) {
-    Device &device = devices[effect.device];
-    device.effects.push_back({number, effect.created * job.numMembers,
-                              effect.freed * job.numMembers});
-    device.read += device.effects.back().freed;
-  }
+  sequence.push_back({job.cohort, job.number, job.numMembers,
+                      blockOf(job).changes, job.numMembers});
 }
 
 /// Shared storages come with the first of the jobs and go with the last.
-void FlatOrder::addTogether(const FlatStorages &storages,
-                            const std::vector<FlatJob> &together) {
-  auto first = uint32_t(sequence.size());
-  for (const FlatJob &job : together)
-    addCopies(job);
-  auto last = uint32_t(sequence.size() - 1);
-  uint32_t group = *storages.groupOf(together.front().cohort);
-  for (const auto &[number, effect] : storages.effectsOf(group)) {
-    Device &device = devices[number];
-    device.read += effect.freed;
-    if (first == last) {
-      device.effects.push_back({first, effect.created, effect.freed});
+void FlatOrder::addTogether(const FlatStorages &storages, const FlatJob *first,
+                            const FlatJob *last) {
+  const size_t begin = sequence.size();
+  for (const FlatJob *job = first; job != last; ++job)
+    sequence.push_back({job->cohort, job->number, job->numMembers, {}, 1});
+  auto effects = storages.effectsOf(*storages.groupOf(first->cohort));
+  auto add = [&](Job &job, bool creates, bool frees) {
+    job.changes.first = uint32_t(changes.size());
+    for (const auto &[number, effect] : effects)
+      if (effect.created || effect.freed) // others may only pass it on
+        changes.push_back({placeOf(number), creates ? effect.created : 0,
+                           frees ? effect.freed : 0});
+    job.changes.last = uint32_t(changes.size());
+  };
+  const bool isOne = last - first == 1;
+  add(sequence[begin], /*creates=*/true, /*frees=*/isOne);
+  if (!isOne)
+    add(sequence.back(), /*creates=*/false, /*frees=*/true);
+}
+
+void FlatOrder::addOrder(const FlatInput &input, std::vector<FlatJob> order) {
+  FlatStorages storages(input, *jobs);
+  order = storages.gather(std::move(order));
+  sequence.reserve(order.size());
+  for (size_t first = 0, last = 0; first < order.size(); first = last) {
+    auto group = storages.groupOf(order[first].cohort);
+    last = first + 1;
+    if (!group) {
+      addAlone(order[first]);
       continue;
     }
-    device.effects.push_back({first, effect.created, 0});
-    device.effects.push_back({last, 0, effect.freed});
+    while (last < order.size() && storages.groupOf(order[last].cohort) == group)
+      ++last;
+    addTogether(storages, &order[first], order.data() + last);
   }
+}
+
+void FlatOrder::countRead() {
+  for (const Job &job : sequence)
+    for (uint32_t i = job.changes.first; i < job.changes.last; ++i)
+      devices[changes[i].device].read += changes[i].freed * job.times;
 }
 
 int64_t FlatOrder::neededBytes() const {
-  int64_t needed = jobs->isTooMany() ? INT64_MAX : 0;
-  for (const auto &[number, device] : devices) {
-    int64_t live = device.read;
-    int64_t limit = std::max(device.source, device.destination);
-    for (const Effect &effect : device.effects) {
-      live += effect.created;
-      needed = std::max(needed, live - limit);
-      live -= effect.freed;
+  if (jobs->isTooMany())
+    return INT64_MAX;
+  std::vector<int64_t> above; // what devices hold, above the larger side
+  for (const Device &device : devices)
+    above.push_back(device.read - std::max(device.source, device.destination));
+  int64_t needed = 0;
+  for (const Job &job : sequence)
+    for (uint32_t i = job.changes.first; i < job.changes.last; ++i) {
+      const Change &change = changes[i];
+      int64_t &own = above[change.device];
+      own += change.created * job.times;
+      needed = std::max(needed, own);
+      own -= change.freed * job.times;
     }
-  }
   return needed;
 }
 
-/// The first job, up to `limit`, that a device has no room for in a phase that
-/// begins at `place`.
-uint32_t FlatOrder::extend(const Device &device, Place place,
-                           uint32_t limit) const {
-  const std::vector<Effect> &effects = device.effects;
-  size_t open = place.next;
-  for (; open < effects.size() && effects[open].job < limit; ++open) {
-    place.room -= effects[open].created;
-    if (place.room < 0)
-      return effects[open].job;
+/// The first job that a device has no room for in a phase that begins with
+/// `first`.
+uint32_t FlatOrder::extend(std::vector<int64_t> room, uint32_t first) const {
+  for (uint32_t number = first; number < sequence.size(); ++number) {
+    const Job &job = sequence[number];
+    for (uint32_t i = job.changes.first; i < job.changes.last; ++i) {
+      int64_t &own = room[changes[i].device];
+      own -= changes[i].created * job.times;
+      if (own < 0)
+        return number;
+    }
   }
-  return limit;
+  return uint32_t(sequence.size());
 }
 
 /// Counts, for every place in the order, the tensors that have been begun there
@@ -187,24 +229,20 @@ void FlatOrder::addMoves(FlatPhase &phase) const {
 
 std::map<int64_t, std::vector<FlatCopy>>
 FlatOrder::copiesOf(const FlatPhase &phase) const {
+  std::vector<std::vector<FlatCopy>> byDevice(devices.size());
+  for (const auto &[cohort, own] : jobsByCohort(phase))
+    for (uint32_t number : own) {
+      const Job &job = sequence[number];
+      const std::vector<Block> &all = blocks[cohort];
+      const Range &range = all[size_t(job.number) % all.size()].copies;
+      for (uint32_t i = range.first; i < range.last; ++i)
+        byDevice[copies[i].device].push_back(
+            {number, copies[i].bytes * job.members});
+    }
   std::map<int64_t, std::vector<FlatCopy>> out;
-  auto isBefore = [](const FlatCopy &copy, uint32_t job) {
-    return copy.job < job;
-  };
-  for (const auto &[number, device] : devices) {
-    const std::vector<FlatCopy> &all = device.copies;
-    auto first =
-        std::lower_bound(all.begin(), all.end(), phase.firstJob, isBefore);
-    auto last = std::lower_bound(first, all.end(), phase.lastJob, isBefore);
-    if (first == last)
-      continue;
-    std::vector<FlatCopy> &own = out[number];
-    own.assign(first, last);
-    std::stable_sort(own.begin(), own.end(),
-                     [&](const FlatCopy &a, const FlatCopy &b) {
-                       return sequence[a.job].cohort < sequence[b.job].cohort;
-                     });
-  }
+  for (size_t place = 0; place < devices.size(); ++place)
+    if (!byDevice[place].empty())
+      out[devices[place].number] = std::move(byDevice[place]);
   return out;
 }
 
@@ -245,25 +283,20 @@ void FlatOrder::forEachCopy(
 }
 
 std::vector<FlatPhase> FlatOrder::phases(int64_t roomBytes) const {
-  std::map<int64_t, Place> places;
-  for (const auto &[number, device] : devices)
-    places[number].room =
-        std::max(device.source, device.destination) + roomBytes - device.read;
+  std::vector<int64_t> room; // by device: bytes that may be created
+  for (const Device &device : devices)
+    room.push_back(std::max(device.source, device.destination) + roomBytes -
+                   device.read);
   std::vector<FlatPhase> out;
   auto all = uint32_t(sequence.size());
   for (uint32_t first = 0, last = 0; first < all; first = last) {
-    last = all;
-    for (const auto &[number, device] : devices)
-      last = extend(device, places[number], last);
     // One job always fits where neededBytes() do.
-    last = endOfTensors(first, std::max(last, first + 1));
-    for (const auto &[number, device] : devices) {
-      Place &place = places[number];
-      for (; place.next < device.effects.size() &&
-             device.effects[place.next].job < last;
-           ++place.next)
-        place.room += device.effects[place.next].freed -
-                      device.effects[place.next].created;
+    last = endOfTensors(first, std::max(extend(room, first), first + 1));
+    for (uint32_t number = first; number < last; ++number) {
+      const Job &job = sequence[number];
+      for (uint32_t i = job.changes.first; i < job.changes.last; ++i)
+        room[changes[i].device] +=
+            (changes[i].freed - changes[i].created) * job.times;
     }
     out.push_back({{}, first, last});
     addMoves(out.back());

@@ -20,6 +20,7 @@
 #include <map>
 #include <optional>
 #include <queue>
+#include <utility>
 
 using namespace dt;
 
@@ -54,8 +55,12 @@ private:
     Bytes bytes;
   };
   struct Block {
-    std::vector<Effect> effects;
+    const Effect *first = nullptr, *last = nullptr;
     double bytes = 0; // created and freed
+
+    const Effect *begin() const { return first; }
+    const Effect *end() const { return last; }
+    size_t size() const { return size_t(last - first); }
   };
   /// The next job of a series.
   struct Due {
@@ -79,14 +84,18 @@ private:
   /// A job that is due. With it the squares of how far devices are from their
   /// lines grow, over `changes` c from where they are, now - all * share, by
   ///
-  ///   sum (2 (now - all * share) + c) c  =  2 ofNow - 2 share ofAll + ofItself
+  ///   sum (2 (now - all * share) + c) c
+  ///     =  sum (2 now c)  +  sum (c c)  -  share  sum (2 all c)
   ///
-  /// of which only `ofNow` changes, with what is done of its devices. Each part
-  /// has a list of its own: all choices are compared at each step.
+  /// of which only the first changes, with what is done of its devices. It is
+  /// in `fixed` with the second, of which less may count; the third is
+  /// `falling`. They have lists of their own: all choices are compared at each
+  /// step.
   struct Choice {
     Due due;
     const Block *block = nullptr;
-    double itself = 0;
+    double itself = 0;  // sum (c c)
+    double counted = 0; // what counts of it
   };
   /// What a choice changes of a device.
   struct Touch {
@@ -107,15 +116,16 @@ private:
   void beginPhase();
 
   const std::vector<CohortJobs> &cohorts;
-  const double phaseBytes; // that a device creates in a phase, about
-  double numPhases = 1;    // about
-  int64_t phase = 0;       // the present one, if all take as many bytes
+  const double phaseBytes;     // that a device creates in a phase, about
+  double numPhases = 1;        // about
+  int64_t phase = 0;           // the present one, if all take as many bytes
+  std::vector<Effect> effects; // of all blocks
   std::vector<std::vector<Block>> blocks; // by cohort
   std::vector<Series> series;
   std::vector<Bytes> total, sofar; // by device
   std::vector<Choice> choices;
-  /// The parts of what choices cost; of itself infinite where a place is free.
-  std::vector<double> ofNow, ofAll, ofItself;
+  /// The parts of what choices cost; fixed is infinite where a place is free.
+  std::vector<double> fixed, falling;
   std::vector<double> costs;               // at present
   std::vector<size_t> free;                // places of choices
   std::vector<std::vector<Touch>> touches; // by device, those of choices
@@ -123,23 +133,32 @@ private:
   double allBytes = 0, bytes = 0;
 };
 
+/// Effects are in one list: jobs come to them from everywhere.
 void Sequencer::index() {
+  size_t numEffects = 0;
+  for (const CohortJobs &cohort : cohorts)
+    for (const JobEffects &own : cohort.effects)
+      numEffects += own.size();
+  effects.reserve(numEffects); // blocks point into it
   std::map<int64_t, uint32_t> dense;
   for (const CohortJobs &cohort : cohorts) {
     std::vector<Block> &own = blocks.emplace_back();
-    for (const JobEffects &effects : cohort.effects) {
+    own.reserve(cohort.effects.size());
+    for (const JobEffects &ofBlock : cohort.effects) {
       Block &block = own.emplace_back();
-      for (const JobEffect &effect : effects) {
+      block.first = effects.data() + effects.size();
+      for (const JobEffect &effect : ofBlock) {
         uint32_t device =
             dense.try_emplace(effect.device, dense.size()).first->second;
         total.resize(dense.size());
-        Bytes own = {double(effect.created), double(effect.freed)};
-        std::copy(effect.ports.begin(), effect.ports.end(), own.begin() + 2);
-        block.effects.push_back({device, own});
+        Bytes bytes = {double(effect.created), double(effect.freed)};
+        std::copy(effect.ports.begin(), effect.ports.end(), bytes.begin() + 2);
+        effects.push_back({device, bytes});
         block.bytes += double(effect.created + effect.freed);
-        for (size_t i = 0; i < own.size(); ++i)
-          total[device][i] += own[i] * double(cohort.members);
+        for (size_t i = 0; i < bytes.size(); ++i)
+          total[device][i] += bytes[i] * double(cohort.members);
       }
+      block.last = effects.data() + effects.size();
       allBytes += block.bytes * double(cohort.members);
     }
   }
@@ -158,7 +177,7 @@ Sequencer::directionOf(const std::vector<Block> &blocks) const {
   std::map<uint32_t, Bytes> byDevice;
   double all = 0;
   for (const Block &block : blocks)
-    for (const Effect &effect : block.effects)
+    for (const Effect &effect : block)
       for (size_t i = 0; i < effect.bytes.size(); ++i) {
         byDevice[effect.device][i] += effect.bytes[i];
         all += effect.bytes[i];
@@ -217,9 +236,9 @@ void Sequencer::add(const Due &due) {
     for (size_t lane = kLanes; lane-- > 0;)
       free.push_back(choices.size() + lane);
     choices.resize(choices.size() + kLanes);
-    for (std::vector<double> *part : {&ofNow, &ofAll, &costs})
+    for (std::vector<double> *part : {&falling, &costs})
       part->resize(choices.size());
-    ofItself.resize(choices.size(), kNoChoice);
+    fixed.resize(choices.size(), kNoChoice);
   }
   size_t at = free.back();
   free.pop_back();
@@ -227,7 +246,7 @@ void Sequencer::add(const Due &due) {
   auto members = double(due.job.numMembers);
   double step = block.bytes * members / allBytes;
   double now = 0, whole = 0, itself = 0;
-  for (const Effect &effect : block.effects) {
+  for (const Effect &effect : block) {
     const Bytes &all = total[effect.device], &done = sofar[effect.device];
     Touch touch = {uint32_t(at), effect.bytes};
     for (size_t i = 0; i < all.size(); ++i) {
@@ -239,11 +258,11 @@ void Sequencer::add(const Due &due) {
     }
     touches[effect.device].push_back(touch);
   }
-  ofNow[at] = now;
-  ofAll[at] = whole;
-  choices[at] = {due, &block, itself};
-  ofItself[at] = weighed(choices[at]);
-  numChanges += block.effects.size();
+  choices[at] = {due, &block, itself, 0};
+  choices[at].counted = weighed(choices[at]);
+  fixed[at] = 2 * now + choices[at].counted;
+  falling[at] = 2 * whole;
+  numChanges += block.size();
 }
 
 /// What a choice costs by itself.
@@ -263,8 +282,11 @@ void Sequencer::beginPhase() {
     return;
   phase = now;
   for (size_t at = 0; at < choices.size(); ++at)
-    if (ofItself[at] != kNoChoice)
-      ofItself[at] = weighed(choices[at]);
+    if (fixed[at] != kNoChoice) {
+      double &counted = choices[at].counted;
+      fixed[at] -= std::exchange(counted, weighed(choices[at]));
+      fixed[at] += counted;
+    }
 }
 
 /// Does what the choice does, and frees its place. What others cost changes on
@@ -272,28 +294,28 @@ void Sequencer::beginPhase() {
 Sequencer::Due Sequencer::take(size_t at) {
   const Choice &choice = choices[at];
   auto members = double(choice.due.job.numMembers);
-  for (const Effect &effect : choice.block->effects) {
+  for (const Effect &effect : *choice.block) {
     std::array<std::pair<size_t, double>, std::tuple_size_v<Bytes>> done;
     size_t numDone = 0, place = 0;
     for (size_t i = 0; i < effect.bytes.size(); ++i)
       if (effect.bytes[i] != 0) {
-        done[numDone++] = {i, effect.bytes[i] * members};
+        done[numDone++] = {i, 2 * effect.bytes[i] * members};
         sofar[effect.device][i] += effect.bytes[i] * members;
       }
     std::vector<Touch> &own = touches[effect.device];
     for (size_t i = 0; i < own.size(); ++i) {
-      double now = ofNow[own[i].choice];
+      double now = fixed[own[i].choice];
       for (size_t k = 0; k < numDone; ++k)
         now += done[k].second * own[i].change[done[k].first];
-      ofNow[own[i].choice] = now;
+      fixed[own[i].choice] = now;
       place = own[i].choice == at ? i : place;
     }
     own[place] = own.back();
     own.pop_back();
   }
   bytes += choice.block->bytes * members;
-  numChanges -= choice.block->effects.size();
-  ofItself[at] = kNoChoice;
+  numChanges -= choice.block->size();
+  fixed[at] = kNoChoice;
   free.push_back(at);
   return choice.due;
 }
@@ -317,7 +339,7 @@ size_t Sequencer::best() {
   leastOf.fill(kNoChoice);
   for (size_t i = 0; i < costs.size(); i += kLanes)
     for (size_t at = i, lane = 0; lane < kLanes; ++at, ++lane) {
-      double cost = 2 * (ofNow[at] - share * ofAll[at]) + ofItself[at];
+      double cost = fixed[at] - share * falling[at];
       costs[at] = cost;
       leastOf[lane] = cost < leastOf[lane] ? cost : leastOf[lane];
     }

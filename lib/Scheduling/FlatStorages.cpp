@@ -76,18 +76,21 @@ void FlatStorages::group() {
       groups[cohort] = leaderOf(cohort);
 }
 
-std::vector<std::vector<FlatJob>>
-FlatStorages::gather(const std::vector<FlatJob> &sequence) const {
-  std::vector<std::vector<FlatJob>> out;
-  std::map<uint32_t, size_t> places; // of groups, in `out`
-  for (const FlatJob &job : sequence) {
-    size_t place = out.size();
-    if (auto group = groups[job.cohort])
-      place = places.try_emplace(*group, place).first->second;
-    if (place == out.size())
-      out.emplace_back();
-    out[place].push_back(job);
+std::vector<FlatJob> FlatStorages::gather(std::vector<FlatJob> sequence) const {
+  if (bytes.empty())
+    return sequence;
+  std::map<uint32_t, size_t> first; // places of groups
+  std::vector<std::pair<size_t, size_t>> byPlace;
+  for (size_t place = 0; place < sequence.size(); ++place) {
+    auto group = groups[sequence[place].cohort];
+    byPlace.push_back(
+        {group ? first.try_emplace(*group, place).first->second : place,
+         place});
   }
+  std::sort(byPlace.begin(), byPlace.end());
+  std::vector<FlatJob> out;
+  for (auto [group, place] : byPlace)
+    out.push_back(sequence[place]);
   return out;
 }
 

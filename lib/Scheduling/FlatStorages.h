@@ -20,8 +20,7 @@ public:
   }
   /// The jobs in order, those of a group together in the place of its first;
   /// all others alone.
-  std::vector<std::vector<FlatJob>>
-  gather(const std::vector<FlatJob> &sequence) const;
+  std::vector<FlatJob> gather(std::vector<FlatJob> sequence) const;
   /// What a group makes on each device, and what it frees when it is done.
   std::map<int64_t, JobEffect> effectsOf(uint32_t group) const;
 

@@ -21,6 +21,9 @@ class StayingShards {
 public:
   /// The plan must outlive this.
   explicit StayingShards(const TransportPlan &plan);
+  /// With its indexes (indexShards), for those who have them.
+  StayingShards(const TransportPlan &plan, const ShardIndex &source,
+                const ShardIndex &destination);
 
   /// What stays of the flow on the device, in bytes of storage.
   int64_t bytesOf(uint32_t flow, int64_t device) const;
@@ -43,6 +46,7 @@ private:
     size_t before = 0, after = 0; // shards on both sides
     std::vector<Alike> shards;
   };
+  void look(const ShardIndex &source, const ShardIndex &destination);
   void pair(uint32_t flow, const ShardIndex &source,
             const ShardIndex &destination);
   void lookAtStorage(const ShardIndex &source, const ShardIndex &destination);

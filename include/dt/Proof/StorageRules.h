@@ -11,6 +11,7 @@
 
 #include "dt/Geometry/DType.h"
 #include "dt/Proof/Certificate.h"
+#include "dt/Proof/StayingShards.h"
 
 namespace dt {
 
@@ -19,7 +20,7 @@ namespace dt {
 /// creates or releases is there from start to end. By tensor, storage comes and
 /// goes whole, and all that shares one at once. Pieces are placed
 /// (placePieces).
-MaybeFault checkStorage(const TransportPlan &plan,
+MaybeFault checkStorage(const TransportPlan &plan, const StayingShards &staying,
                         const ParallelFor &parallel = serialFor);
 
 /// Bytes that a device holds: all of each side, its staging arena, and the most
@@ -27,7 +28,10 @@ MaybeFault checkStorage(const TransportPlan &plan,
 struct DeviceMemory {
   int64_t source = 0, destination = 0, staging = 0, peak = 0;
 };
-std::map<int64_t, DeviceMemory> measureMemory(const TransportPlan &plan);
+std::map<int64_t, DeviceMemory> measureMemory(const TransportPlan &plan,
+                                              const StayingShards &staying);
+/// The same without peaks, which are 0.
+std::map<int64_t, DeviceMemory> measureSides(const TransportPlan &plan);
 
 struct MemoryLimits {
   int64_t staging = 0; // bytes per device

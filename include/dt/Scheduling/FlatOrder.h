@@ -98,44 +98,60 @@ public:
               const std::function<void(const LocalMove &, size_t)> &fn) const;
 
 private:
-  /// What a job does to the memory of a device: destination bytes that exist
-  /// when it has begun, source bytes that nobody reads when it is done.
-  struct Effect {
-    uint32_t job = 0;
-    int64_t created = 0, freed = 0;
-  };
   struct Device {
-    std::vector<Effect> effects;         // by job
-    std::vector<FlatCopy> copies;        // likewise
+    int64_t number = 0;
     int64_t source = 0, destination = 0; // bytes held before and after
     int64_t read = 0;                    // of the source, by anyone
   };
-  /// Where a device stands when a phase begins.
-  struct Place {
-    size_t next = 0;  // effect
-    int64_t room = 0; // bytes that may be created
+  /// What a job does to the memory of a device: destination bytes that exist
+  /// when it has begun, source bytes that nobody reads when it is done.
+  struct Change {
+    uint32_t device = 0; // place in `devices`
+    int64_t created = 0, freed = 0;
   };
-  void reserveEffects();
-  void addCopies(const FlatJob &job);
+  struct Copied {
+    uint32_t device = 0;
+    int64_t bytes = 0;
+  };
+  /// Part of `changes` or `copies`.
+  struct Range {
+    uint32_t first = 0, last = 0;
+  };
+  /// What a block of one tensor of a cohort does.
+  struct Block {
+    Range changes, copies;
+  };
+  /// A job of the order: job `number` of its cohort.
+  struct Job {
+    uint32_t cohort = 0;
+    int64_t number = 0;
+    int64_t members = 0; // tensors
+    Range changes;
+    int64_t times = 0; // that it does these changes
+  };
+  void addDevices(const FlatInput &input);
+  uint32_t placeOf(int64_t device);
+  void addBlocks();
+  const Block &blockOf(const FlatJob &job) const;
   void addAlone(const FlatJob &job);
-  void addTogether(const FlatStorages &storages,
-                   const std::vector<FlatJob> &together);
+  void addTogether(const FlatStorages &storages, const FlatJob *first,
+                   const FlatJob *last);
+  void addOrder(const FlatInput &input, std::vector<FlatJob> order);
+  void countRead();
   void countOpen();
   uint32_t endOfTensors(uint32_t first, uint32_t last) const;
-  uint32_t extend(const Device &device, Place place, uint32_t limit) const;
+  uint32_t extend(std::vector<int64_t> room, uint32_t first) const;
   std::map<uint32_t, std::vector<uint32_t>>
   jobsByCohort(const FlatPhase &phase) const;
   void addMoves(FlatPhase &phase) const;
 
   std::unique_ptr<FlatJobs> jobs;
-  /// The order: job `number` of its cohort.
-  struct Job {
-    uint32_t cohort = 0;
-    int64_t number = 0;
-  };
+  std::vector<Device> devices; // by number
+  std::vector<Change> changes;
+  std::vector<Copied> copies;
+  std::vector<std::vector<Block>> blocks; // by cohort
   std::vector<Job> sequence;
   std::vector<int32_t> open; // before each job, and at the end: tensors
-  std::map<int64_t, Device> devices;
 };
 
 /// An order of jobs that leave half of `roomBytes` above the larger of source

@@ -194,7 +194,7 @@ void checkPeaks(const SmallPlan &small, const BuiltPlan &built,
                 const SmallVerdict &runs, const dtrt::PlanSummary &summary) {
   TransportPlan placed = built.transport();
   ASSERT_FALSE(placePieces(placed)) << describe(small);
-  auto memory = measureMemory(placed);
+  auto memory = measureMemory(placed, StayingShards(placed));
   uint64_t most = 0;
   for (uint32_t device = 0; device < runs.peaks.size(); ++device) {
     uint64_t peak = runs.peaks[device] - stayingBytes(small, uint8_t(device));

@@ -75,7 +75,7 @@ struct Transition {
   }
 
   std::string check() const {
-    MaybeFault fault = checkStorage(plan);
+    MaybeFault fault = checkStorage(plan, StayingShards(plan));
     return fault ? fault->text : "";
   }
 };
@@ -145,7 +145,7 @@ TEST(StorageRules, TheArenaEndsWithItsLastSlot) {
       slot.bytes = bytes;
       t.plan.slots.push_back(slot);
     }
-    return measureMemory(t.plan).at(0).staging;
+    return measureMemory(t.plan, StayingShards(t.plan)).at(0).staging;
   };
   EXPECT_EQ(staging({{0, 8}}), 8);
   EXPECT_EQ(staging({{8, 4}, {0, 8}}), 12);
@@ -229,7 +229,7 @@ TEST(StorageRules, WhatStaysExistsOnce) {
     t.plan.isFlat = true;
     t.addCopy(Box::whole({6, 4}));
     change(t);
-    return measureMemory(t.plan).at(0).peak;
+    return measureMemory(t.plan, StayingShards(t.plan)).at(0).peak;
   };
   constexpr int64_t kOnce = 48, kTwice = 96;
   EXPECT_EQ(peakOf([](Transition &) {}), kOnce);
@@ -274,7 +274,7 @@ TEST(StorageRules, WhatIsKeptMustStay) {
     t.addCopy(Box::whole({6, 4}));
     t.plan.steps[0].keeps = true;
     change(t);
-    return checkStorage(t.plan);
+    return checkStorage(t.plan, StayingShards(t.plan));
   };
   EXPECT_FALSE(faultOf([](Transition &) {}));
   for (bool creates : {true, false}) {
@@ -319,7 +319,8 @@ TEST(StorageRules, AgreeWithElementsOneByOne) {
     ASSERT_EQ(text.empty(), expected) << text;
     ++(expected ? right : wrong);
     if (expected) {
-      EXPECT_EQ(measureMemory(t.plan).at(0).peak, 2 * peak);
+      EXPECT_EQ(measureMemory(t.plan, StayingShards(t.plan)).at(0).peak,
+                2 * peak);
     }
   }
   EXPECT_GT(right, 300);
