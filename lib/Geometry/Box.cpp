@@ -25,7 +25,7 @@ bool Box::contains(const Box &other) const {
   if (other.empty())
     return true;
   for (unsigned dim = 0; dim < rank_; ++dim)
-    if (!dims_[dim].contains(other[dim]))
+    if (!(*this)[dim].contains(other[dim]))
       return false;
   return true;
 }

@@ -126,7 +126,7 @@ private:
   bool isLonePair(const std::vector<Item> &items, size_t start) const;
   bool joinRuns(std::vector<Item> &items);
   bool isWorthwhile(const Item &item, int64_t minClassSize) const;
-  void groupByShape(std::vector<Item> &items) const;
+  bool groupByShape(std::vector<Item> &items) const;
   void appendRows(uint32_t shape, Row &base, std::vector<int64_t> &out) const;
   RowClass classOf(const Item &item) const;
 
@@ -178,6 +178,7 @@ bool Compression::isLonePair(const std::vector<Item> &items,
 bool Compression::joinRuns(std::vector<Item> &items) {
   std::vector<bool> goesOn = findSteps(items);
   std::vector<Item> joined;
+  joined.reserve(items.size());
   for (size_t i = 0; i < items.size();) {
     size_t length = runLength(items, goesOn, i);
     // A pair gives way to a longer run that starts at its second item.
@@ -206,11 +207,16 @@ RowClass Compression::classOf(const Item &item) const {
   return rowClass;
 }
 
-/// Brings items of one shape together, so that interleaved runs can join.
-void Compression::groupByShape(std::vector<Item> &items) const {
-  std::stable_sort(
-      items.begin(), items.end(),
-      [](const Item &a, const Item &b) { return a.shape < b.shape; });
+/// Brings items of one shape together, so that interleaved runs can join; false
+/// when they are already.
+bool Compression::groupByShape(std::vector<Item> &items) const {
+  auto isBefore = [](const Item &a, const Item &b) {
+    return a.shape < b.shape;
+  };
+  if (std::is_sorted(items.begin(), items.end(), isBefore))
+    return false;
+  std::stable_sort(items.begin(), items.end(), isBefore);
+  return true;
 }
 
 /// Appends the rows of a shape at `base`, which is left as it was.
@@ -245,8 +251,7 @@ void Compression::compress(int64_t minClassSize, RowSet &out) {
   do {
     while (joinRuns(items))
       ;
-    groupByShape(items);
-  } while (joinRuns(items));
+  } while (groupByShape(items) && joinRuns(items));
 
   size_t numRest = 0;
   for (const Item &item : items)
@@ -311,22 +316,26 @@ std::vector<unsigned> RowOrder::columnsByVariety() const {
 std::vector<uint64_t>
 RowOrder::sortKeys(const std::vector<unsigned> &columns) const {
   size_t numRows = rows.size() / numColumns;
-  std::vector<uint64_t> keys(numRows);
+  std::vector<int64_t> least(row(0), row(0) + numColumns), most = least;
+  for (size_t i = 1; i < numRows; ++i)
+    for (unsigned column = 0; column < numColumns; ++column) {
+      least[column] = std::min(least[column], row(i)[column]);
+      most[column] = std::max(most[column], row(i)[column]);
+    }
+  // Of those that fit: how many values each has.
+  std::vector<uint64_t> values;
   double positions = 1;
   for (unsigned column : columns) {
-    int64_t least = row(0)[column], most = least;
-    for (size_t i = 1; i < numRows; ++i) {
-      least = std::min(least, row(i)[column]);
-      most = std::max(most, row(i)[column]);
-    }
-    double values = double(most) - double(least) + 1;
-    if (positions * values >= 9e18)
+    positions *= double(most[column]) - double(least[column]) + 1;
+    if (positions >= 9e18)
       break;
-    positions *= values;
-    for (size_t i = 0; i < numRows; ++i)
-      keys[i] = keys[i] * uint64_t(most - least + 1) +
-                uint64_t(row(i)[column] - least);
+    values.push_back(uint64_t(most[column] - least[column] + 1));
   }
+  std::vector<uint64_t> keys(numRows);
+  for (size_t i = 0; i < numRows; ++i)
+    for (size_t c = 0; c < values.size(); ++c)
+      keys[i] = keys[i] * values[c] +
+                uint64_t(row(i)[columns[c]] - least[columns[c]]);
   return keys;
 }
 

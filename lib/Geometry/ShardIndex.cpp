@@ -26,20 +26,23 @@ Box spanOf(const Shard &shard) {
 } // namespace
 
 void ShardIndex::add(uint32_t flow, const std::vector<Holding> &holdings) {
-  std::vector<int64_t> withMany;
+  std::vector<uint32_t> withMany;
   for (const Holding &holding : holdings)
     for (int64_t device : holding.devices) {
-      PerDevice &entry = perDevice[device];
+      uint32_t place = index(device);
+      if (place == perDevice.size())
+        perDevice.emplace_back();
+      PerDevice &entry = perDevice[place];
       if (flow >= entry.byFlow.size())
         entry.byFlow.resize(flow + 1);
       std::vector<uint32_t> &numbers = entry.byFlow[flow].numbers;
       numbers.push_back(entry.shards.size());
       entry.shards.push_back({flow, &holding.shard});
       if (numbers.size() == kFew + 1)
-        withMany.push_back(device);
+        withMany.push_back(place);
     }
-  for (int64_t device : withMany) {
-    PerDevice &entry = perDevice[device];
+  for (uint32_t place : withMany) {
+    PerDevice &entry = perDevice[place];
     PerFlow &own = entry.byFlow[flow];
     std::vector<Box> spans;
     for (uint32_t number : own.numbers)
@@ -48,17 +51,20 @@ void ShardIndex::add(uint32_t flow, const std::vector<Holding> &holdings) {
   }
 }
 
+const ShardIndex::PerDevice *ShardIndex::at(int64_t device) const {
+  std::optional<uint32_t> place = index.find(device);
+  return place ? &perDevice[*place] : nullptr;
+}
+
 const std::vector<ShardIndex::Entry> &
 ShardIndex::shardsOf(int64_t device) const {
   static const std::vector<Entry> none;
-  auto it = perDevice.find(device);
-  return it == perDevice.end() ? none : it->second.shards;
+  const PerDevice *entry = at(device);
+  return entry ? entry->shards : none;
 }
 
 std::vector<int64_t> ShardIndex::devices() const {
-  std::vector<int64_t> out;
-  for (const auto &[device, entry] : perDevice)
-    out.push_back(device);
+  std::vector<int64_t> out = index.all();
   std::sort(out.begin(), out.end());
   return out;
 }
@@ -66,11 +72,10 @@ std::vector<int64_t> ShardIndex::devices() const {
 template <typename Fn>
 void ShardIndex::forEachShard(uint32_t flow, int64_t device, const Box &box,
                               Fn fn) const {
-  auto it = perDevice.find(device);
-  if (it == perDevice.end() || flow >= it->second.byFlow.size())
+  const PerDevice *entry = at(device);
+  if (!entry || flow >= entry->byFlow.size())
     return;
-  const PerDevice &entry = it->second;
-  const PerFlow &own = entry.byFlow[flow];
+  const PerFlow &own = entry->byFlow[flow];
   std::vector<uint32_t> near;
   if (own.spans) {
     own.spans->forEachContaining(
@@ -78,7 +83,7 @@ void ShardIndex::forEachShard(uint32_t flow, int64_t device, const Box &box,
     std::sort(near.begin(), near.end());
   }
   for (uint32_t number : own.spans ? near : own.numbers)
-    if (fn(number, *entry.shards[number].shard))
+    if (fn(number, *entry->shards[number].shard))
       return;
 }
 
@@ -107,8 +112,7 @@ std::optional<uint32_t> ShardIndex::findNumber(uint32_t flow, int64_t device,
 const std::vector<uint32_t> &ShardIndex::numbersOf(uint32_t flow,
                                                    int64_t device) const {
   static const std::vector<uint32_t> none;
-  auto it = perDevice.find(device);
-  return it == perDevice.end() || flow >= it->second.byFlow.size()
-             ? none
-             : it->second.byFlow[flow].numbers;
+  const PerDevice *entry = at(device);
+  return !entry || flow >= entry->byFlow.size() ? none
+                                                : entry->byFlow[flow].numbers;
 }

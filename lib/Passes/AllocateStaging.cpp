@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "TransportReading.h"
+#include "dt/Emit/Programs.h"
 #include "dt/Passes/Passes.h"
 #include "dt/Scheduling/Staging.h"
 
@@ -34,21 +35,6 @@ RowSet compressSlots(std::vector<int64_t> rows) {
   table.numColumns = WaveOp::kNumSlotColumns;
   table.table = std::move(rows);
   return table;
-}
-
-/// Says which messages are of collectives; pieces stand as in scheduledMoves.
-void markCollectives(const TransportPlan &plan,
-                     std::vector<PlanMessage> &messages) {
-  if (plan.collectives.empty())
-    return;
-  std::vector<uint32_t> collectives;
-  for (const PlanStep &step : plan.steps)
-    if (step.kind == PlanStep::Kind::Wave)
-      for (size_t i = step.first; i < step.last; ++i)
-        collectives.push_back(plan.pieces[i].collective);
-  for (PlanMessage &message : messages)
-    if (uint32_t own = collectives[message.first]; own != kNoCollective)
-      message.collective = int32_t(own);
 }
 
 /// Of all collectives, by wave.
@@ -86,18 +72,22 @@ RowsAttr slotRows(MLIRContext *context, ArrayRef<PlanMessage> messages,
   return RowsAttr::get(context, compressSlots(std::move(rows)));
 }
 
-std::vector<ScheduledMove> scheduledMoves(const TransportPlan &plan) {
-  std::vector<ScheduledMove> out;
-  out.reserve(plan.pieces.size());
-  for (const PlanStep &step : plan.steps)
-    if (step.kind == PlanStep::Kind::Wave)
-      for (size_t i = step.first; i < step.last; ++i) {
-        const PlanPiece &piece = plan.pieces[i];
-        out.push_back({{piece.flow, /*hop=*/0, piece.from, piece.to, piece.box},
-                       step.wave,
-                       piece.relay});
-      }
-  return out;
+/// The messages that relay one another.
+std::optional<std::string> pairRelays(const TransportPlan &plan,
+                                      const std::vector<PlanMessage> &messages,
+                                      std::vector<RelayedPair> &pairs) {
+  if (llvm::all_of(messages, [](const PlanMessage &message) {
+        return message.relay == RelayHop::None;
+      }))
+    return std::nullopt;
+  std::vector<ScheduledMove> scheduled;
+  scheduled.reserve(plan.pieces.size());
+  for (const PlanPiece &piece : plan.pieces)
+    scheduled.push_back(
+        {{piece.flow, /*hop=*/0, piece.from, piece.to, piece.box},
+         piece.wave,
+         piece.relay});
+  return dt::pairRelays(scheduled, messages, pairs);
 }
 
 /// What stands at the front of `rest` and is of the wave.
@@ -130,17 +120,19 @@ void writeSlots(const TransitionInfo &info, ArrayRef<PlanMessage> messages,
 struct AllocateStagingPass : impl::AllocateStagingBase<AllocateStagingPass> {
   LogicalResult allocate(const TransitionReading &reading) {
     const TransitionInfo &info = *reading.info;
-    std::vector<ScheduledMove> scheduled = scheduledMoves(reading.plan);
-    const std::vector<Flow> &flows = info.flowWidths();
-    std::vector<PlanMessage> messages = formMessages(scheduled, flows);
-    markCollectives(reading.plan, messages);
+    const TransportPlan &plan = reading.plan;
+    std::vector<PlanMessage> messages = messagesOf(plan);
     StoredFlows stored = info.stored();
-    StagingInput input{scheduled, stored};
+    auto isRun = [&](const PlanMessage &message, bool atSender) {
+      const PlanPiece &piece = plan.pieces[message.first];
+      return stored.isRun(
+          {piece.flow, /*hop=*/0, piece.from, piece.to, piece.box}, atSender);
+    };
     std::vector<RelayedPair> pairs;
-    if (auto error = pairRelays(scheduled, messages, pairs))
+    if (auto error = pairRelays(plan, messages, pairs))
       return info.op().emitOpError() << "has no place for slots: " << *error;
-    std::vector<CollectiveSlots> blocks = blocksOf(reading.plan);
-    for (auto [device, bytes] : assignSlots(input, messages, pairs, &blocks)) {
+    std::vector<CollectiveSlots> blocks = blocksOf(plan);
+    for (auto [device, bytes] : assignSlots(isRun, messages, pairs, &blocks)) {
       if (bytes > info.stagingLimit)
         return info.op().emitOpError()
                << "needs " << bytes << " bytes of staging on device " << device

@@ -34,13 +34,20 @@ LogicalResult certify(const TransitionReading &reading, PlanCertificate &out) {
   Arrivals arrivals(plan.pieces, plan.flows, threads);
   Wanted wanted = wantedOf(plan.flows);
   out.last = info.op();
-  out.classes.push_back(
-      classify(arrivals, plan.slots, wanted, info.stagingLimit));
   out.numPieces += plan.pieces.size();
   out.numSlots += plan.slots.size();
-  return reading.report(
-      checkRules(plan, arrivals, wanted, info.cluster,
-                 {info.stagingLimit, info.deviceLimit, info.mode}, threads));
+  PlanClasses &classes = out.classes.emplace_back();
+  MaybeFault fault;
+  // What the solver is asked is found out beside the check of all pieces.
+  threads(2, [&](size_t part) {
+    if (part == 0)
+      classes = classify(arrivals, plan.slots, wanted, info.stagingLimit);
+    else
+      fault =
+          checkRules(plan, arrivals, wanted, info.cluster,
+                     {info.stagingLimit, info.deviceLimit, info.mode}, threads);
+  });
+  return reading.report(fault);
 }
 
 } // namespace

@@ -17,6 +17,8 @@
 #include "dt/Routing/RoutingSolver.h"
 #include "dt/Scheduling/RouteSchedule.h"
 
+#include "mlir/IR/Threading.h"
+
 #include <map>
 
 using namespace mlir;
@@ -30,6 +32,8 @@ namespace {
 /// Rows of one op, by appendRow.
 using Rows = std::vector<int64_t>;
 
+/// Gathers the rows of ops, in the order in which these shall stand, and writes
+/// all of them at once: rows become classes on the threads that there are.
 class Writer {
 public:
   Writer(const TransitionInfo &info)
@@ -37,31 +41,73 @@ public:
     builder.setInsertionPointToEnd(&info.op().getBody().front());
   }
 
-  template <typename Op> void write(uint32_t flow, const Rows &rows) {
-    Op::create(builder, info.op().getLoc(), nameOf(flow),
-               info.flows[flow].stateNames, piecesOf(flow, rows));
+  template <typename Op> void add(uint32_t flow, Rows rows) {
+    entries.push_back({flow, {{0, std::move(rows), {}}}, createLocal<Op>});
   }
-  void writeTransfer(uint32_t flow, const std::map<uint32_t, Rows> &byHop) {
-    SmallVector<HopPieces> parts;
-    for (const auto &[hop, rows] : byHop)
-      parts.push_back({int64_t(hop), piecesOf(flow, rows)});
-    TransferOp::create(builder, info.op().getLoc(), nameOf(flow),
-                       info.flows[flow].stateNames, parts);
+  void addTransfer(uint32_t flow, std::map<uint32_t, Rows> byHop) {
+    entries.push_back({flow, {}, createTransfer});
+    for (auto &[hop, rows] : byHop)
+      entries.back().parts.push_back({int64_t(hop), std::move(rows), {}});
+  }
+  void write() {
+    compress();
+    for (const Entry &entry : entries)
+      entry.create(*this, entry);
   }
 
 private:
+  struct Part {
+    int64_t hop = 0;
+    Rows rows;
+    PiecesAttr pieces;
+  };
+  struct Entry {
+    uint32_t flow = 0;
+    std::vector<Part> parts;
+    void (*create)(Writer &, const Entry &) = nullptr;
+  };
+
+  /// Those of most rows first: a thread that begins them last would be alone
+  /// with them.
+  void compress() {
+    std::vector<std::pair<const Entry *, Part *>> parts;
+    for (Entry &entry : entries)
+      for (Part &part : entry.parts)
+        parts.emplace_back(&entry, &part);
+    llvm::stable_sort(parts, [](const auto &a, const auto &b) {
+      return a.second->rows.size() > b.second->rows.size();
+    });
+    parallelFor(builder.getContext(), 0, parts.size(), [&](size_t i) {
+      auto [entry, part] = parts[i];
+      unsigned rank = info.shapeOf(entry->flow).size();
+      RowSet set = compressRows(part->rows, PiecesAttr::numColumns(rank));
+      part->rows = {};
+      part->pieces = PiecesAttr::get(builder.getContext(), set, rank);
+    });
+  }
+
+  template <typename Op>
+  static void createLocal(Writer &writer, const Entry &entry) {
+    Op::create(
+        writer.builder, writer.info.op().getLoc(), writer.nameOf(entry.flow),
+        writer.info.flows[entry.flow].stateNames, entry.parts.front().pieces);
+  }
+  static void createTransfer(Writer &writer, const Entry &entry) {
+    SmallVector<HopPieces> parts;
+    for (const Part &part : entry.parts)
+      parts.push_back({part.hop, part.pieces});
+    TransferOp::create(writer.builder, writer.info.op().getLoc(),
+                       writer.nameOf(entry.flow),
+                       writer.info.flows[entry.flow].stateNames, parts);
+  }
   FlatSymbolRefAttr nameOf(uint32_t flow) const {
     ParamOp param = info.flows[flow].param;
     return FlatSymbolRefAttr::get(param.getSymNameAttr());
   }
-  PiecesAttr piecesOf(uint32_t flow, const Rows &rows) const {
-    unsigned rank = info.shapeOf(flow).size();
-    RowSet set = compressRows(rows, PiecesAttr::numColumns(rank));
-    return PiecesAttr::get(builder.getContext(), set, rank);
-  }
 
   const TransitionInfo &info;
   OpBuilder builder;
+  std::vector<Entry> entries;
 };
 
 /// Devices whose shards of a flow are the same on both sides: their storage
@@ -89,8 +135,8 @@ std::vector<int64_t> unchangedDevices(const FlowInfo &flow) {
   return out;
 }
 
-void writeLocals(const TransitionInfo &info, const Routing &routing,
-                 Writer &writer) {
+void addLocals(const TransitionInfo &info, const Routing &routing,
+               Writer &writer) {
   std::vector<Rows> keeps(info.flows.size()), copies(info.flows.size());
   std::vector<std::vector<int64_t>> unchanged;
   for (const FlowInfo &flow : info.flows)
@@ -103,23 +149,23 @@ void writeLocals(const TransitionInfo &info, const Routing &routing,
   }
   for (uint32_t flow = 0; flow < info.flows.size(); ++flow) {
     if (!keeps[flow].empty())
-      writer.write<KeepOp>(flow, keeps[flow]);
+      writer.add<KeepOp>(flow, std::move(keeps[flow]));
     if (!copies[flow].empty())
-      writer.write<CopyOp>(flow, copies[flow]);
+      writer.add<CopyOp>(flow, std::move(copies[flow]));
   }
 }
 
-void writeDerived(const TransitionInfo &info, Writer &writer) {
+void addDerived(const TransitionInfo &info, Writer &writer) {
   for (uint32_t flow = 0; flow < info.flows.size(); ++flow) {
     Rows rows;
     for (const LocalMove &piece : info.derivedPieces(flow))
       appendRow(rows, piece.device, piece.device, piece.box);
     if (!rows.empty())
-      writer.write<DeriveOp>(flow, rows);
+      writer.add<DeriveOp>(flow, std::move(rows));
   }
 }
 
-void writeZeros(const TransitionInfo &info, Writer &writer) {
+void addZeros(const TransitionInfo &info, Writer &writer) {
   for (uint32_t flow = 0; flow < info.flows.size(); ++flow) {
     Rows rows;
     for (const Holding &holding : info.flows[flow].destination)
@@ -127,17 +173,17 @@ void writeZeros(const TransitionInfo &info, Writer &writer) {
         for (int64_t device : holding.devices)
           appendRow(rows, device, device, box);
     if (!rows.empty())
-      writer.write<ZeroOp>(flow, rows);
+      writer.add<ZeroOp>(flow, std::move(rows));
   }
 }
 
-void writeTransfers(const Routing &routing, Writer &writer) {
+void addTransfers(const Routing &routing, Writer &writer) {
   std::map<uint32_t, std::map<uint32_t, Rows>> rows; // by flow and hop
   for (const Move &move : routing.moves)
     appendRow(rows[move.flow][move.hop], move.source, move.destination,
               move.box);
-  for (const auto &[flow, byHop] : rows)
-    writer.writeTransfer(flow, byHop);
+  for (auto &[flow, byHop] : rows)
+    writer.addTransfer(flow, std::move(byHop));
 }
 
 struct RouteTransfersPass : impl::RouteTransfersBase<RouteTransfersPass> {
@@ -257,10 +303,11 @@ struct RouteTransfersPass : impl::RouteTransfersBase<RouteTransfersPass> {
       countKept(routing, flows);
     }
     Writer writer(info);
-    writeLocals(info, routing, writer);
-    writeDerived(info, writer);
-    writeZeros(info, writer);
-    writeTransfers(routing, writer);
+    addLocals(info, routing, writer);
+    addDerived(info, writer);
+    addZeros(info, writer);
+    addTransfers(routing, writer);
+    writer.write();
     for (const Move &move : routing.moves)
       bytesMoved += move.box.volume() * flows[move.flow].bytesPerElement;
     for (const LocalMove &local : routing.locals)

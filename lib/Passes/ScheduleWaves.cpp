@@ -51,6 +51,11 @@ std::vector<int64_t> allDevices(const TransitionInfo &info) {
 /// All transfers that are messages, those of lower hops first.
 std::vector<Move> collectMoves(const TransportPlan &plan) {
   std::vector<Move> moves;
+  size_t count = 0;
+  for (const PlanStep &step : plan.steps)
+    if (step.kind == PlanStep::Kind::Wave)
+      count += step.last - step.first;
+  moves.reserve(count);
   for (const PlanStep &step : plan.steps)
     if (step.kind == PlanStep::Kind::Wave)
       for (size_t i = step.first; i < step.last; ++i) {
@@ -388,8 +393,7 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
     return scheduleCalls(calls, problem.elementBytes, problem.stagingBytes);
   }
 
-  void writeSchedule(const TransitionInfo &info, const WaveProblem &problem,
-                     const std::vector<LocalMove> &keeps,
+  void countSchedule(const TransitionInfo &info, const WaveProblem &problem,
                      const WaveSchedule &schedule, const LibraryWaves &calls) {
     std::vector<TimedMessage> messages = problem.messages(schedule.moves);
     PortSeconds busiest = busiestPorts(messages, info.cluster);
@@ -400,6 +404,11 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
     busiestIslandUs += busiest.island * 1e6;
     numMessages += messages.size();
     predictedUs += secondsOf(info, problem, calls) * 1e6;
+  }
+
+  void writeSchedule(const TransitionInfo &info, const WaveProblem &problem,
+                     const std::vector<LocalMove> &keeps,
+                     const WaveSchedule &schedule, const LibraryWaves &calls) {
     for (Operation &op :
          llvm::make_early_inc_range(info.op().getBody().front()))
       if (isa<TransferOp, CollectiveOp>(op) ||
@@ -439,7 +448,12 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
     std::vector<LocalMove> keeps;
     if (problem.storage)
       keeps = collectCopies(reading->plan, staying, /*stay=*/true);
-    writeSchedule(info, problem, keeps, schedule, calls);
+    parallelFor(&getContext(), 0, 2, [&](size_t part) {
+      if (part == 0)
+        countSchedule(info, problem, schedule, calls);
+      else
+        writeSchedule(info, problem, keeps, schedule, calls);
+    });
     return success();
   }
 

@@ -212,7 +212,7 @@ ProgramSplicer::run(const SplicedWaves &waves,
   std::vector<ScheduledMove> moves = collect(waves);
   plan.pieces.reserve(moves.size() + route.locals.size());
   std::vector<PlanMessage> messages = formMessages(moves, info.flowWidths());
-  for (auto [device, bytes] : assignSlots({moves, stored}, messages))
+  for (auto [device, bytes] : assignSlots(runsOf(moves, stored), messages))
     if (devices.count(device) && bytes > info.stagingLimit)
       return "the changed devices need more staging than there is";
   addLocals();

@@ -183,12 +183,14 @@ private:
   LogicalResult addStorage(Operation *op);
   LogicalResult addStorage(Operation *op, uint32_t flow, uint64_t states,
                            PiecesAttr pieces, uint32_t shard);
-  LogicalResult finish();
+  void readAll();
+  LogicalResult place();
   void readPieces(PieceJob &job);
   void readSlots(SlotJob &job);
   void readAllSlots();
   size_t countStorage() const;
   void sortMessages(PlanStep &step);
+  void sortAllMessages();
 
   const TransitionInfo &info;
   TransitionReading reading;
@@ -429,23 +431,36 @@ void BodyReader::sortMessages(PlanStep &step) {
     return piece.relay != RelayHop::None || piece.collective != kNoCollective;
   };
   bool ordered = std::any_of(first, first + keys.size(), hasOrder);
-  if (!ordered && std::is_sorted(keys.begin(), keys.end()))
-    return;
-  std::sort(keys.begin(), keys.end(), [&](const Key &a, const Key &b) {
-    const PlanPiece &one = first[std::get<3>(a)], &two = first[std::get<3>(b)];
-    auto place = [&](const Key &key, const PlanPiece &piece) {
-      return std::make_tuple(std::get<0>(key), std::get<1>(key),
-                             std::get<2>(key), hasOrder(piece));
-    };
-    if (place(a, one) != place(b, two))
-      return place(a, one) < place(b, two);
-    if (!hasOrder(one))
-      return a < b;
-    return std::tie(one.flow, one.box) < std::tie(two.flow, two.box);
-  });
+  if (!ordered) {
+    if (std::is_sorted(keys.begin(), keys.end()))
+      return;
+    std::sort(keys.begin(), keys.end());
+  } else {
+    std::sort(keys.begin(), keys.end(), [&](const Key &a, const Key &b) {
+      const PlanPiece &one = first[std::get<3>(a)];
+      const PlanPiece &two = first[std::get<3>(b)];
+      auto place = [&](const Key &key, const PlanPiece &piece) {
+        return std::make_tuple(std::get<0>(key), std::get<1>(key),
+                               std::get<2>(key), hasOrder(piece));
+      };
+      if (place(a, one) != place(b, two))
+        return place(a, one) < place(b, two);
+      if (!hasOrder(one))
+        return a < b;
+      return std::tie(one.flow, one.box) < std::tie(two.flow, two.box);
+    });
+  }
   std::vector<PlanPiece> given(first, first + keys.size());
   for (const Key &key : keys)
     *first++ = given[std::get<3>(key)];
+}
+
+void BodyReader::sortAllMessages() {
+  std::vector<PlanStep> &steps = reading.plan.steps;
+  parallelFor(info.op().getContext(), 0, steps.size(), [&](size_t i) {
+    if (steps[i].kind == Kind::Wave)
+      sortMessages(steps[i]);
+  });
 }
 
 void BodyReader::readAllSlots() {
@@ -455,13 +470,16 @@ void BodyReader::readAllSlots() {
 }
 
 /// Reads all pieces on the threads that there are.
-LogicalResult BodyReader::finish() {
-  TransportPlan &plan = reading.plan;
-  plan.pieces.resize(numPieces);
-  MLIRContext *context = info.op().getContext();
-  parallelFor(context, 0, jobs.size(), [&](size_t i) { readPieces(jobs[i]); });
+void BodyReader::readAll() {
+  reading.plan.pieces.resize(numPieces);
+  parallelFor(info.op().getContext(), 0, jobs.size(),
+              [&](size_t i) { readPieces(jobs[i]); });
   readAllSlots();
-  return reading.report(placePieces(plan, threadsOf(context)));
+}
+
+LogicalResult BodyReader::place() {
+  return reading.report(
+      placePieces(reading.plan, threadsOf(info.op().getContext())));
 }
 
 /// Rows of all that comes or goes.
@@ -524,13 +542,14 @@ FailureOr<TransitionReading> BodyReader::readTransport() {
     if (failed(added))
       return failure();
   }
-  if (failed(checkBeside(std::nullopt)) || failed(finish()))
+  if (failed(checkBeside(std::nullopt)))
     return failure();
-  std::vector<PlanStep> &steps = reading.plan.steps;
-  parallelFor(info.op().getContext(), 0, steps.size(), [&](size_t i) {
-    if (steps[i].kind == Kind::Wave)
-      sortMessages(steps[i]);
-  });
+  readAll();
+  // Before they are placed, so that those of one device are looked up one after
+  // the other.
+  sortAllMessages();
+  if (failed(place()))
+    return failure();
   markRelays(reading.plan);
   sizeBlocks(reading.plan);
   return std::move(reading);
@@ -579,7 +598,8 @@ FailureOr<TransitionReading> BodyReader::readRouting() {
         return failure();
     }
   }
-  if (failed(finish()))
+  readAll();
+  if (failed(place()))
     return failure();
   return std::move(reading);
 }

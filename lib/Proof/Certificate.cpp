@@ -359,11 +359,15 @@ struct MessageSum {
 std::vector<MessageSum> sumMessages(const std::vector<PlanPiece> &pieces,
                                     const ParallelFor &parallel) {
   std::vector<MessageSum> parts;
-  parts.reserve(pieces.size());
-  for (const PlanPiece &piece : pieces)
-    if (piece.from != piece.to && piece.collective == kNoCollective)
-      parts.push_back(
-          {{piece.wave, piece.from, piece.to}, piece.bytes, piece.op});
+  for (const PlanPiece &piece : pieces) {
+    if (piece.from == piece.to || piece.collective != kNoCollective)
+      continue;
+    MessageKey key = {piece.wave, piece.from, piece.to};
+    if (!parts.empty() && parts.back().key == key)
+      parts.back().bytes += piece.bytes;
+    else
+      parts.push_back({key, piece.bytes, piece.op});
+  }
   sortWaves(
       parts, parallel, [](const MessageSum &m) { return std::get<0>(m.key); },
       [](const MessageSum &a, const MessageSum &b) { return a.key < b.key; });

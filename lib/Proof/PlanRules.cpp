@@ -2,35 +2,42 @@
 
 #include "dt/Proof/PlanRules.h"
 
+#include "FirstFault.h"
 #include "dt/Proof/CollectiveRules.h"
 #include "dt/Proof/RelayRules.h"
 
+#include <functional>
+#include <iterator>
+
 namespace dt {
 
-MaybeFault checkRules(const TransportPlan &plan, const Arrivals &arrivals,
-                      const Wanted &wanted, const Cluster &cluster,
-                      const MemoryLimits &limits, const ParallelFor &parallel) {
-  if (auto fault = arrivals.checkCoverage(wanted))
-    return fault;
-  if (auto fault = arrivals.checkFeeding())
-    return fault;
-  if (auto fault = checkMessages(plan.pieces, plan.slots, parallel))
-    return fault;
-  if (auto fault = checkRelays(plan))
-    return fault;
-  if (auto fault = checkCollectives(plan))
-    return fault;
-  if (auto fault = checkDirect(plan, parallel))
-    return fault;
-  if (auto fault = checkPorts(plan.pieces, cluster))
-    return fault;
-  if (auto fault =
-          checkSlots(plan.pieces, plan.slots, limits.staging, parallel))
-    return fault;
+static MaybeFault checkStorageAndMemory(const TransportPlan &plan,
+                                        const MemoryLimits &limits,
+                                        const ParallelFor &parallel) {
   StayingShards staying(plan);
   if (auto fault = checkStorage(plan, staying, parallel))
     return fault;
   return checkMemory(measureMemory(plan, staying), limits);
+}
+
+MaybeFault checkRules(const TransportPlan &plan, const Arrivals &arrivals,
+                      const Wanted &wanted, const Cluster &cluster,
+                      const MemoryLimits &limits, const ParallelFor &parallel) {
+  const std::function<MaybeFault()> rules[] = {
+      [&] { return arrivals.checkCoverage(wanted); },
+      [&] { return arrivals.checkFeeding(); },
+      [&] { return checkMessages(plan.pieces, plan.slots, parallel); },
+      [&] { return checkRelays(plan); },
+      [&] { return checkCollectives(plan); },
+      [&] { return checkDirect(plan, parallel); },
+      [&] { return checkPorts(plan.pieces, cluster); },
+      [&] {
+        return checkSlots(plan.pieces, plan.slots, limits.staging, parallel);
+      },
+      [&] { return checkStorageAndMemory(plan, limits, parallel); }};
+  return firstFault(
+      std::size(rules), parallel, [&](size_t i) { return rules[i](); },
+      /*atOnce=*/1);
 }
 
 } // namespace dt

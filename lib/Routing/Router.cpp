@@ -215,6 +215,7 @@ private:
   void addMove(const Move &move);
   void pairUp();
   void cutItems();
+  size_t countMoves() const;
   /// Of a NIC.
   double secondsOf(const Item &item) const {
     return item.bytes / cluster.portBytesPerSecond(/*interNode=*/true);
@@ -482,6 +483,15 @@ void Router::cutItems() {
     }
   }
   items = std::move(cut);
+}
+
+/// To move moves to a larger memory takes longer than to count them.
+size_t Router::countMoves() const {
+  size_t count = 0;
+  for (const Item &item : items)
+    for (const Devices &wanters : demands[item.demand].nodes)
+      count += wanters.size();
+  return count;
 }
 
 /// What a port may carry before it becomes the bottleneck: a little less than
@@ -1034,6 +1044,7 @@ void Router::run() {
       [&](const Item &a, const Item &b) { return order(a) < order(b); });
   for (const Item &item : items)
     expect(item, 1);
+  routing.moves.reserve(routing.moves.size() + countMoves());
   // Invariant: items before this one have come to all who want them; a port's
   // `out` and `in` are what that took, its `due` is its share of the others.
   for (const Item &item : items)

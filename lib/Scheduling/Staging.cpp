@@ -18,10 +18,9 @@ bool staysInSlot(const PlanMessage &message, bool send) {
 }
 
 /// Whether a message is one run of bytes on the given side.
-bool isDirect(const StagingInput &input, const PlanMessage &message,
-              bool send) {
+bool isDirect(const IsRun &isRun, const PlanMessage &message, bool send) {
   return message.last - message.first == 1 && !staysInSlot(message, send) &&
-         input.stored.isRun(input.scheduled[message.first].move, send);
+         isRun(message, send);
 }
 
 /// One device's arena: sizes of its four areas.
@@ -56,9 +55,9 @@ struct Arena {
 /// as waves go by; the areas' sizes are known at the end.
 class SlotAssigner {
 public:
-  SlotAssigner(const StagingInput &input, std::vector<PlanMessage> &messages,
+  SlotAssigner(const IsRun &isRun, std::vector<PlanMessage> &messages,
                std::vector<CollectiveSlots> &collectives)
-      : input(input), messages(messages), collectives(collectives) {
+      : isRun(isRun), messages(messages), collectives(collectives) {
     for (bool receive : {false, true}) {
       parity[receive].resize(messages.size());
       blockParity[receive].resize(collectives.size());
@@ -97,7 +96,7 @@ private:
   void takeBlocks(size_t i);
   void addStarts();
 
-  const StagingInput &input;
+  const IsRun &isRun;
   std::vector<PlanMessage> &messages;
   std::vector<CollectiveSlots> &collectives;
   dtrt::DeviceIndex index;
@@ -111,7 +110,7 @@ void SlotAssigner::takeMessage(size_t i) {
   for (bool receive : {false, true}) {
     int64_t &slot = receive ? message.receiveSlot : message.sendSlot;
     Arena &arena = arenaOf(receive ? message.destination : message.source);
-    bool direct = isDirect(input, message, !receive);
+    bool direct = isDirect(isRun, message, !receive);
     bool isElsewhere = direct || staysInSlot(message, !receive);
     int64_t offset =
         arena.take(message.wave, receive, isElsewhere ? 0 : message.bytes);
@@ -171,6 +170,13 @@ dt::formMessages(const std::vector<ScheduledMove> &scheduled,
   return out;
 }
 
+IsRun dt::runsOf(const std::vector<ScheduledMove> &scheduled,
+                 const StoredFlows &stored) {
+  return [&](const PlanMessage &message, bool atSender) {
+    return stored.isRun(scheduled[message.first].move, atSender);
+  };
+}
+
 /// Behind the areas, of which `bytes` says how much they take; adds to it.
 static void assignRelaySlots(const std::vector<RelayedPair> &pairs,
                              std::map<int64_t, int64_t> &bytes,
@@ -185,11 +191,11 @@ static void assignRelaySlots(const std::vector<RelayedPair> &pairs,
 }
 
 std::map<int64_t, int64_t>
-dt::assignSlots(const StagingInput &input, std::vector<PlanMessage> &messages,
+dt::assignSlots(const IsRun &isRun, std::vector<PlanMessage> &messages,
                 const std::vector<RelayedPair> &pairs,
                 std::vector<CollectiveSlots> *collectives) {
   std::vector<CollectiveSlots> none;
-  SlotAssigner slots(input, messages, collectives ? *collectives : none);
+  SlotAssigner slots(isRun, messages, collectives ? *collectives : none);
   slots.run();
   std::map<int64_t, int64_t> bytes = slots.bytes();
   assignRelaySlots(pairs, bytes, messages);

@@ -423,7 +423,6 @@ bool ProgramVerifier::isRelayed(const Message &message) const {
 /// The segments that exactly fill a staging range.
 Result<Digest> ProgramVerifier::stagedContent(const Message &message) {
   const uint64_t slot = message.slot, bytes = message.bytes;
-  ContentHash content;
   uint64_t at = slot;
   const bool relays = isRelayed(message);
   while (at < slot + bytes) {
@@ -454,13 +453,12 @@ Status ProgramVerifier::send(const Instruction &instruction,
     DTRT_RETURN_IF_ERROR(read(message.segment));
     totals.passedOn.addSent(message.segment);
     carried.add(message.segment, message.peer);
-    ContentHash content;
     content.add(message.segment);
     end.content = content.finish();
   } else {
-    auto content = stagedContent(message);
-    DTRT_RETURN_IF_ERROR(content);
-    end.content = *content;
+    auto staged = stagedContent(message);
+    DTRT_RETURN_IF_ERROR(staged);
+    end.content = *staged;
     end.direct = isRelayed(message);
   }
   end.collective = instruction.collective.has_value();
@@ -476,7 +474,6 @@ Status ProgramVerifier::receive(const Instruction &instruction,
   UnpairedEnd end = {instruction.wave, message.peer, program.device, current,
                      message.bytes,    {},           message.direct};
   if (message.direct) {
-    ContentHash content;
     content.add(message.segment);
     end.content = content.finish();
     totals.receives.push_back(end);
@@ -531,7 +528,6 @@ Status ProgramVerifier::finishStaging() {
                        : staged.packed ? " packed are never sent"
                                        : " received are never unpacked");
   for (Arrival &arrival : arrivals) {
-    ContentHash content;
     uint64_t at = 0;
     for (const auto &[place, segment] : arrival.segments) {
       if (place != at)

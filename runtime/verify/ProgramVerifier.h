@@ -49,7 +49,6 @@ struct ProgramTotals {
   /// Of each program that sends little enough to be remembered.
   std::vector<std::shared_ptr<const Carried>> carried;
   ShardTable shards;
-  uint64_t multicasts = 0;
   uint64_t bytesDestination = 0;
   uint64_t bytesLocal = 0;
   uint64_t bytesInPlace = 0;
@@ -138,6 +137,7 @@ private:
   std::vector<std::vector<bool>> forwards; // by instruction and message
   std::map<uint64_t, Staged> staging;
   std::vector<Arrival> arrivals;
+  ContentHash content; // of one message after the other
   StorageLifetimes lifetimes;
   StateGroups together; // destination states that are written together
   std::unordered_map<uint64_t, BoxSet> writes; // shard * 64 + first state

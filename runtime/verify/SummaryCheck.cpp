@@ -129,7 +129,6 @@ Result<PlanSummary> measureTotals(const PlanCommon &common,
       std::count_if(totals.sends.begin(), totals.sends.end(),
                     [](const UnpairedEnd &send) { return !send.collective; }));
   out.libraryCollectives = collectivesOf(common, totals.collectives).size();
-  out.multicasts = totals.multicasts;
   return out;
 }
 

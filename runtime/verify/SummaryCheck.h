@@ -9,9 +9,10 @@
 namespace dtrt {
 
 /// The summary of programs that are right, whose messages are paired: the i-th
-/// send meets the i-th receive, sorted by wave. Mode, limits and proofs are
-/// those of the plan's own. Fails where the layouts do not have all of what
-/// they should. `known`: cells of plans of the same families; null: none.
+/// send meets the i-th receive, sorted by wave. Mode, limits, proofs and the
+/// number of multicasts are those of the plan's own. Fails where the layouts do
+/// not have all of what they should. `known`: cells of plans of the same
+/// families; null: none.
 Result<PlanSummary> measureTotals(const PlanCommon &common,
                                   const ProgramTotals &totals,
                                   KnownCells *known = nullptr);

@@ -341,18 +341,36 @@ Result<uint64_t> countMulticasts(const PlanReader &plan,
   return MulticastCounter::count(parts);
 }
 
-/// Everything but the summary.
-Result<ProgramTotals> verifyAll(const PlanReader &plan,
-                                const MeasureOptions &options = {}) {
-  DTRT_RETURN_IF_ERROR(checkWorlds(plan));
-  DTRT_RETURN_IF_ERROR(checkTensorNames(plan.common()));
-  auto stored = plan.storedPrograms();
-  DTRT_RETURN_IF_ERROR(stored);
-  Programs programs(plan, *stored);
-  auto verified = verifyPrograms(plan, programs, options);
-  DTRT_RETURN_IF_ERROR(verified);
-  ProgramTotals &totals = *verified;
-  totals.features |= stored->features;
+template <typename Value, typename Work>
+Result<Value> withinMemory(const Work &work) {
+  try {
+    return work();
+  } catch (const std::bad_alloc &) {
+    return makeError("not enough memory to verify the plan");
+  }
+}
+
+/// Does both, the second on a thread of its own where there may be several.
+template <typename First, typename Second>
+void doBoth(size_t threads, const First &first, const Second &second) {
+  std::thread beside;
+  try {
+    if (threads > 1)
+      beside = std::thread(second);
+  } catch (const std::system_error &) {
+    // One thread does the same work.
+  }
+  first();
+  if (beside.joinable())
+    beside.join();
+  else
+    second();
+}
+
+/// What all programs say together, each of which is right, and the plan's
+/// numbers but multicasts.
+Result<PlanSummary> verifyTogether(const PlanReader &plan,
+                                   ProgramTotals &totals, KnownCells *known) {
   DTRT_RETURN_IF_ERROR(checkRanks(plan.common(), totals));
   // Then the two ends of what one brings are of one collective.
   DTRT_RETURN_IF_ERROR(checkCollectives(plan.common(), totals.collectives));
@@ -363,19 +381,44 @@ Result<ProgramTotals> verifyAll(const PlanReader &plan,
     return paired;
   }
   DTRT_RETURN_IF_ERROR(checkPorts(totals.sends, plan.common().cluster));
-  auto multicasts = countMulticasts(plan, programs, totals);
-  DTRT_RETURN_IF_ERROR(multicasts);
-  totals.multicasts = *multicasts;
-  return verified;
+  return measureTotals(plan.common(), totals, known);
 }
 
-template <typename Value, typename Work>
-Result<Value> withinMemory(const Work &work) {
-  try {
-    return work();
-  } catch (const std::bad_alloc &) {
-    return makeError("not enough memory to verify the plan");
-  }
+/// What a plan was found to be.
+struct Verified {
+  ProgramTotals totals;
+  PlanSummary summary; // as it should be
+};
+
+/// Everything but the plan's own summary.
+Result<Verified> verifyAll(const PlanReader &plan,
+                           const MeasureOptions &options = {}) {
+  DTRT_RETURN_IF_ERROR(checkWorlds(plan));
+  DTRT_RETURN_IF_ERROR(checkTensorNames(plan.common()));
+  auto stored = plan.storedPrograms();
+  DTRT_RETURN_IF_ERROR(stored);
+  Programs programs(plan, *stored);
+  auto verified = verifyPrograms(plan, programs, options);
+  DTRT_RETURN_IF_ERROR(verified);
+  ProgramTotals &totals = *verified;
+  totals.features |= stored->features;
+  KnownCells *known = options.known ? &options.known->get().cells : nullptr;
+  std::optional<Result<PlanSummary>> summary;
+  std::optional<Result<uint64_t>> multicasts;
+  doBoth(
+      programs.threads(),
+      [&] {
+        summary = withinMemory<PlanSummary>(
+            [&] { return verifyTogether(plan, totals, known); });
+      },
+      [&] {
+        multicasts = withinMemory<uint64_t>(
+            [&] { return countMulticasts(plan, programs, totals); });
+      });
+  DTRT_RETURN_IF_ERROR(*summary);
+  DTRT_RETURN_IF_ERROR(*multicasts);
+  (*summary)->multicasts = **multicasts;
+  return Verified{std::move(totals), **summary};
 }
 
 } // namespace
@@ -383,15 +426,14 @@ Result<Value> withinMemory(const Work &work) {
 Result<PlanSummary> measurePlan(const PlanReader &plan,
                                 const MeasureOptions &options) {
   return withinMemory<PlanSummary>([&]() -> Result<PlanSummary> {
-    auto totals = verifyAll(plan, options);
-    DTRT_RETURN_IF_ERROR(totals);
+    auto verified = verifyAll(plan, options);
+    DTRT_RETURN_IF_ERROR(verified);
+    const std::vector<UnpairedEnd> &sends = verified->totals.sends;
     if (options.features)
-      *options.features = totals->features;
+      *options.features = verified->totals.features;
     if (options.lastWave) // they are sorted by wave
-      *options.lastWave =
-          totals->sends.empty() ? -1 : totals->sends.back().wave;
-    return measureTotals(plan.common(), *totals,
-                         options.known ? &options.known->get().cells : nullptr);
+      *options.lastWave = sends.empty() ? -1 : sends.back().wave;
+    return verified->summary;
   });
 }
 
@@ -414,16 +456,14 @@ ProgramFault verifyProgram(const PlanCommon &common,
 
 Status verifyPlan(const PlanReader &plan, VerifiedPlan *facts) {
   auto verified = withinMemory<VerifiedPlan>([&]() -> Result<VerifiedPlan> {
-    auto totals = verifyAll(plan);
-    DTRT_RETURN_IF_ERROR(totals);
-    auto summary = measureTotals(plan.common(), *totals);
-    DTRT_RETURN_IF_ERROR(summary);
-    DTRT_RETURN_IF_ERROR(checkSummary(plan.common().summary, *summary));
+    auto found = verifyAll(plan);
+    DTRT_RETURN_IF_ERROR(found);
+    DTRT_RETURN_IF_ERROR(checkSummary(plan.common().summary, found->summary));
     if (plan.formatMinor() >= kFeaturesSinceMinor)
       DTRT_RETURN_IF_ERROR(
           checkStated(plan.common().features,
-                      totals->features | featuresOf(plan.common())));
-    return VerifiedPlan{totals->mostAbove};
+                      found->totals.features | featuresOf(plan.common())));
+    return VerifiedPlan{found->totals.mostAbove};
   });
   DTRT_RETURN_IF_ERROR(verified);
   if (facts)

@@ -2,7 +2,8 @@
 //
 // The atoms of the Virtual Parameter Space. A box is a product of half-open
 // intervals in elements; every region that is ever sent is one box of one
-// param. Plain structs without allocation: inner loops hold millions of them.
+// param. Inner loops hold millions of them: few dims take no memory beside the
+// box.
 //
 //===----------------------------------------------------------------------===//
 
@@ -11,6 +12,7 @@
 
 #include "dtrt/types/Interval.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -21,29 +23,55 @@ namespace dt {
 using dtrt::intersect;
 using dtrt::Interval;
 
-/// Most dims of a param, leading dims (layers, experts) included. A limit, so
-/// that boxes need no allocation; importers report it as an error.
+/// Most dims of a param, leading dims (layers, experts) included. Importers
+/// report it as an error.
 constexpr unsigned kMaxRank = 8;
 
 /// A product of intervals, one per dim. Rank 0 is a scalar: one element.
 class Box {
 public:
   Box() = default;
-  explicit Box(unsigned rank) : rank_(rank) {}
+  explicit Box(unsigned rank) : rank_(rank) {
+    if (!isInline())
+      many = new Interval[rank];
+  }
+  Box(const Box &from) : Box(from.rank_) {
+    if (isInline())
+      few = from.few;
+    else
+      std::copy(from.many, from.many + rank_, many);
+  }
+  Box(Box &&from) noexcept { take(from); }
+  ~Box() { free(); }
+  Box &operator=(const Box &from) {
+    if (!isInline() || !from.isInline())
+      return *this = Box(from);
+    few = from.few;
+    rank_ = from.rank_;
+    return *this;
+  }
+  Box &operator=(Box &&from) noexcept {
+    if (this != &from) {
+      free();
+      take(from);
+    }
+    return *this;
+  }
   /// The whole of a shape: [0:shape[d]) in every dim.
   static Box whole(const std::vector<int64_t> &shape);
   static Box fromOffsetSize(const std::vector<int64_t> &offset,
                             const std::vector<int64_t> &size);
 
   unsigned rank() const { return rank_; }
-  Interval &operator[](unsigned dim) { return dims_[dim]; }
-  const Interval &operator[](unsigned dim) const { return dims_[dim]; }
+  Interval &operator[](unsigned dim) { return data()[dim]; }
+  const Interval &operator[](unsigned dim) const { return data()[dim]; }
 
   /// Number of elements; 0 when any dim is empty.
   int64_t volume() const {
     int64_t volume = 1;
+    const Interval *dims = data();
     for (unsigned dim = 0; dim < rank_; ++dim)
-      volume *= dims_[dim].size();
+      volume *= dims[dim].size();
     return volume;
   }
   bool empty() const { return volume() == 0; }
@@ -53,7 +81,7 @@ public:
     if (a.rank_ != b.rank_)
       return false;
     for (unsigned dim = 0; dim < a.rank_; ++dim)
-      if (a.dims_[dim] != b.dims_[dim])
+      if (a[dim] != b[dim])
         return false;
     return true;
   }
@@ -63,7 +91,33 @@ public:
   friend bool operator<(const Box &a, const Box &b);
 
 private:
-  std::array<Interval, kMaxRank> dims_ = {};
+  /// Layer, expert, row, column.
+  static constexpr unsigned kInline = 4;
+
+  bool isInline() const { return rank_ <= kInline; }
+  Interval *data() { return isInline() ? few.data() : many; }
+  const Interval *data() const { return isInline() ? few.data() : many; }
+  void free() {
+    if (!isInline())
+      delete[] many;
+  }
+  /// What is many is this box's then, and the other one is a scalar; what was
+  /// here is freed already.
+  void take(Box &from) {
+    rank_ = from.rank_;
+    if (isInline()) {
+      few = from.few;
+      return;
+    }
+    many = from.many;
+    from.few = {};
+    from.rank_ = 0;
+  }
+
+  union {
+    std::array<Interval, kInline> few = {};
+    Interval *many;
+  };
   unsigned rank_ = 0;
 };
 

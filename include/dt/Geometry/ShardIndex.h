@@ -5,10 +5,9 @@
 
 #include "dt/Geometry/BoxTree.h"
 #include "dt/Geometry/Placement.h"
+#include "dtrt/types/DeviceIndex.h"
 
-#include <map>
 #include <memory>
-#include <unordered_map>
 #include <vector>
 
 namespace dt {
@@ -59,7 +58,11 @@ private:
   template <typename Fn>
   void forEachShard(uint32_t flow, int64_t device, const Box &box, Fn fn) const;
 
-  std::unordered_map<int64_t, PerDevice> perDevice;
+  /// Null for an unknown device.
+  const PerDevice *at(int64_t device) const;
+
+  dtrt::DeviceIndex index;
+  std::vector<PerDevice> perDevice; // as the index numbers them
 };
 
 } // namespace dt

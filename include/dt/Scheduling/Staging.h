@@ -18,6 +18,7 @@
 #include "dt/Scheduling/StoredFlows.h"
 #include "dt/Scheduling/WaveProblem.h"
 
+#include <functional>
 #include <map>
 
 namespace dt {
@@ -28,10 +29,12 @@ std::vector<PlanMessage>
 formMessages(const std::vector<ScheduledMove> &scheduled,
              const std::vector<Flow> &flows);
 
-struct StagingInput {
-  const std::vector<ScheduledMove> &scheduled;
-  const StoredFlows &stored;
-};
+/// Whether a message of one piece is one run of bytes at its sender, or at its
+/// receiver.
+using IsRun = std::function<bool(const PlanMessage &, bool atSender)>;
+/// Of messages of these moves; all that is given must outlive it.
+IsRun runsOf(const std::vector<ScheduledMove> &scheduled,
+             const StoredFlows &stored);
 
 /// Blocks of a collective on one of its members; kInPlace: it has none.
 struct CollectiveSlots {
@@ -45,7 +48,7 @@ struct CollectiveSlots {
 /// Messages of collectives get none: their members have blocks for all of them,
 /// in the waves' order. Returns the arena bytes of each device.
 std::map<int64_t, int64_t>
-assignSlots(const StagingInput &input, std::vector<PlanMessage> &messages,
+assignSlots(const IsRun &isRun, std::vector<PlanMessage> &messages,
             const std::vector<RelayedPair> &pairs = {},
             std::vector<CollectiveSlots> *collectives = nullptr);
 

@@ -111,4 +111,36 @@ TEST(BoxTest, mergingKeepsElementsAndIgnoresOrder) {
   }
 }
 
+// Few dims lie in the box itself, many in memory of their own.
+TEST(BoxTest, isCopiedAndMovedWhateverItsDims) {
+  for (unsigned from = 0; from <= kMaxRank; ++from)
+    for (unsigned to = 0; to <= kMaxRank; ++to) {
+      Box box(from), other(to);
+      for (unsigned dim = 0; dim < from; ++dim)
+        box[dim] = {dim, 2 * dim + 1};
+      Box copy = box;
+      EXPECT_EQ(copy, box);
+      other = copy;
+      EXPECT_EQ(other, box);
+      if (from > 0)
+        other[from - 1].hi += 1;
+      EXPECT_EQ(copy, box); // shares nothing with the other one
+      Box moved = std::move(copy), assigned(to);
+      EXPECT_EQ(moved, box);
+      assigned = std::move(moved);
+      EXPECT_EQ(assigned, box);
+      // What was moved from can be read, and used again.
+      EXPECT_GE(copy.volume(), 0);
+      copy = assigned;
+      moved = assigned;
+      EXPECT_EQ(copy, box);
+      EXPECT_EQ(moved, box);
+      Box &self = assigned;
+      assigned = self;
+      EXPECT_EQ(assigned, box);
+      assigned = std::move(self);
+      EXPECT_EQ(assigned, box);
+    }
+}
+
 } // namespace

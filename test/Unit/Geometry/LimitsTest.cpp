@@ -126,6 +126,22 @@ TEST(BoxTree, FindsWhatContainsABox) {
   }
 }
 
+TEST(ShardIndex, KnowsDevicesOfAnyNumberAndNoOther) {
+  constexpr int64_t kFar = int64_t(1) << 40;
+  Box box = Box::fromOffsetSize({0, 0}, {2, 3});
+  std::vector<Holding> holdings =
+      holdingsOf({{kFar, box, std::nullopt}, {5, box, std::nullopt}});
+  ShardIndex index;
+  index.add(0, holdings);
+  EXPECT_EQ(index.devices(), (std::vector<int64_t>{5, kFar}));
+  for (int64_t device : index.devices())
+    EXPECT_TRUE(index.findNumber(0, device, box));
+  for (int64_t device : {int64_t(-1), int64_t(4), int64_t(6), kFar + 1}) {
+    EXPECT_TRUE(index.shardsOf(device).empty());
+    EXPECT_FALSE(index.findNumber(0, device, box));
+  }
+}
+
 // Many shards of a device are found by a tree, few one after the other.
 TEST(ShardIndex, FindsTheSameAmongFewAndMany) {
   for (int64_t rows : {2, 40}) {

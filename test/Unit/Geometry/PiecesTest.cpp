@@ -57,6 +57,21 @@ TEST(PiecesTest, interleavedKindsAreAClassEach) {
   EXPECT_EQ(sortedRows(expandRows(set), 3), sortedRows(rows, 3));
 }
 
+TEST(PiecesTest, runsThatTakeTurnsJoin) {
+  // Of two kinds, neither of which sorting brings together.
+  std::vector<int64_t> rows;
+  for (int64_t member = 0; member < 40; ++member) {
+    for (int64_t i = 0; i < 6; ++i)
+      rows.insert(rows.end(), {member * 7 % 40, 100 - 3 * i, 5 * member});
+    for (int64_t i = 0; i < 5; ++i)
+      rows.insert(rows.end(), {member, 7 + 2 * i, 2 * member - i});
+  }
+  RowSet set = compressRows(rows, 3);
+  EXPECT_LE(set.classes.size(), 4u);
+  EXPECT_TRUE(set.table.empty());
+  EXPECT_EQ(sortedRows(expandRows(set), 3), sortedRows(rows, 3));
+}
+
 TEST(PiecesTest, fewRowsStayInTheTable) {
   RowSet set = compressRows({1, 2, 3}, 1);
   EXPECT_TRUE(set.classes.empty());

@@ -36,7 +36,7 @@ TEST(Staging, LiveSlotsAreDisjointAndBelowTheLimit) {
       stored.destination.add(i, t.destinations[i]);
       stored.flows.push_back({/*numStates=*/1 + i % 2});
     }
-    auto arenas = assignSlots({scheduled, stored}, messages);
+    auto arenas = assignSlots(runsOf(scheduled, stored), messages);
     std::map<int64_t, std::vector<int32_t>> groups;
     std::map<int64_t, std::vector<Live>> live;
     for (const PlanMessage &message : messages)

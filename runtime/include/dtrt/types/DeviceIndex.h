@@ -4,6 +4,7 @@
 #define DTRT_TYPES_DEVICEINDEX_H
 
 #include <cstdint>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -20,6 +21,17 @@ public:
     if (device >= int64_t(table.size()))
       table.resize(device + 1, 0);
     return number(table[device], device);
+  }
+  /// The number of any device; nullopt when it was not asked for.
+  std::optional<uint32_t> find(int64_t device) const {
+    uint32_t known = 0;
+    if (device >= kTable) {
+      auto at = others.find(device);
+      known = at == others.end() ? 0 : at->second;
+    } else if (device >= 0 && device < int64_t(table.size())) {
+      known = table[device];
+    }
+    return known == 0 ? std::nullopt : std::make_optional(known - 1);
   }
   uint32_t size() const { return uint32_t(devices.size()); }
   /// All devices, by number.
