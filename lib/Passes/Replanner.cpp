@@ -9,6 +9,7 @@
 #include "dt/Request/RequestSet.h"
 #include "dtrt/verify/Verifier.h"
 
+#include "mlir/IR/Threading.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/Path.h"
 
@@ -23,6 +24,7 @@ struct Replanner::State {
   std::shared_ptr<const dtrt::PlanReader> plan;
   std::shared_ptr<dtrt::VerifiedPrograms> known =
       std::make_shared<dtrt::VerifiedPrograms>();
+  std::shared_ptr<const HeldPrograms> held;
   MLIRContext::Threading threading = MLIRContext::Threading::ENABLED;
 };
 
@@ -34,6 +36,29 @@ struct Order {
   std::string file; // of the request, for locations
   std::string output;
 };
+
+/// Reads all programs of a plan, where they are no more than fits in memory
+/// beside what is done with them: as many as there are bytes for.
+dtrt::Result<HeldPrograms> hold(const dtrt::PlanReader &plan,
+                                MLIRContext::Threading threading) {
+  constexpr uint64_t kMostStored = uint64_t(1) << 30; // bytes, decompressed
+  HeldPrograms out;
+  auto stored = plan.storedPrograms();
+  DTRT_RETURN_IF_ERROR(stored);
+  if (stored->bytes > kMostStored)
+    return out;
+  const std::vector<uint32_t> &devices = plan.devices();
+  std::vector<std::optional<dtrt::Result<dtrt::RankProgram>>> read(
+      devices.size());
+  MLIRContext context(threading);
+  parallelFor(&context, 0, devices.size(),
+              [&](size_t i) { read[i].emplace(plan.program(devices[i])); });
+  for (size_t i = 0; i < devices.size(); ++i) {
+    DTRT_RETURN_IF_ERROR(*read[i]);
+    out[devices[i]] = std::make_shared<dtrt::RankProgram>(std::move(**read[i]));
+  }
+  return out;
+}
 
 /// A line of JSON, without its end, whose members `members` writes.
 template <typename Members> std::string lineOfJson(const Members &members) {
@@ -114,6 +139,9 @@ dtrt::Result<Replanner> Replanner::open(const std::string &path,
   state->plan = std::make_shared<dtrt::PlanReader>(std::move(*plan));
   DTRT_RETURN_IF_ERROR(
       dtrt::verifyPlan(*state->plan, /*facts=*/nullptr, state->known.get()));
+  auto held = hold(*state->plan, threading);
+  DTRT_RETURN_IF_ERROR(held);
+  state->held = std::make_shared<HeldPrograms>(std::move(*held));
   provedLemmas();
   return Replanner(std::move(state));
 }
@@ -146,6 +174,7 @@ Replanner::Answer Replanner::answer(llvm::StringRef line) {
     return refuse(error);
   auto from = std::make_shared<Replan>(state->plan);
   from->known = state->known;
+  from->held = state->held;
   RequestCall call;
   call.file = order->file;
   call.output = order->output;

@@ -57,7 +57,7 @@ struct SpliceDraft {
 class Splicer {
 public:
   Splicer(const TransitionInfo &info, Replan &from)
-      : info(info), from(from), programs(info, *from.plan) {}
+      : info(info), from(from), programs(info, from) {}
 
   std::optional<std::string> run(const std::string &output);
 
@@ -210,8 +210,8 @@ std::optional<std::string> Splicer::choose() {
   SpliceEffort effort; // where it finds nothing, the draft stays
   effort.looksAtPorts =
       draft->seconds.busiestPort > mostTimesBound() * boundOf(*draft);
-  if (effort.looksAtPorts)
-    sketch(effort);
+  effort.comparesRoutes = !effort.looksAtPorts; // of the route alone
+  sketch(effort);
   if (isGood())
     return std::nullopt;
   effort.resends = true;

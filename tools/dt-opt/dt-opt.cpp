@@ -503,6 +503,17 @@ static void keepFreedMemory() {
 #endif
 }
 
+/// What one request has needed is there for the next, whenever it comes.
+static void keepFreedMemoryForever() {
+#ifdef DT_HAS_MIMALLOC
+#if MI_MALLOC_VERSION < 210
+  mi_option_disable(mi_option_allow_decommit);
+#else
+  mi_option_set(mi_option_purge_delay, /*never=*/-1);
+#endif
+#endif
+}
+
 int main(int argc, char **argv) {
   keepFreedMemory();
   llvm::outs(); // is there when the check runs
@@ -548,5 +559,7 @@ int main(int argc, char **argv) {
       registerCLIOptions("DynaTrain transition compiler", registry);
   hideOtherOptions();
   auto [input, output] = parseCLIOptions(argc, argv, overview);
+  if (requests)
+    keepFreedMemoryForever();
   return run({input, output, emit, replan, requests, chainSet, json}, registry);
 }

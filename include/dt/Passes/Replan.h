@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace llvm::json {
@@ -23,6 +24,10 @@ class OStream;
 } // namespace llvm::json
 
 namespace dt {
+
+/// Programs of a plan that have been read, by device.
+using HeldPrograms =
+    std::unordered_map<uint32_t, std::shared_ptr<const dtrt::RankProgram>>;
 
 struct Replan {
   explicit Replan(std::shared_ptr<const dtrt::PlanReader> plan)
@@ -39,6 +44,8 @@ struct Replan {
   std::shared_ptr<dtrt::VerifiedPrograms> known;
   /// Whether those of the new plan take the place of the old one's there.
   bool replacesKnown = false;
+  /// Those of the old plan that need not be read again; null: none.
+  std::shared_ptr<const HeldPrograms> held;
   /// Where no programs can be copied: from zero, not around the old plan.
   bool copiesOnly = false;
 
