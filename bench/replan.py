@@ -4,7 +4,8 @@ For each case compiles a transition and then, for random losses of a node, the
 changed transition three times:
 
   zero      by a process that knows nothing: `dt-opt REQUEST`
-  fresh     by a process that knows nothing, from the old plan: `dt-opt --replan`
+  fresh     by a process that knows nothing, from the old plan:
+            `dt-opt --replan OLD REQUEST`
   resident  by a process that had read and verified the old plan before:
             `dt-opt --replan OLD --requests`, from when it is asked until it has
             answered; each loss is the first that its process is asked for
