@@ -343,6 +343,24 @@ std::string tooLongALine() {
          std::to_string(dt::kMaxInputBytes) + " bytes";
 }
 
+/// Has the pages that a request needs before one comes, and keeps those that it
+/// frees: to get them costs a fifth of a request's time.
+void takeMemoryAhead() {
+#ifdef DT_HAS_MIMALLOC
+  constexpr size_t kBytes = size_t(512) << 20; // as 1,024 ranks need
+#if MI_MALLOC_VERSION < 210
+  mi_option_disable(mi_option_allow_decommit);
+#else
+  mi_option_set(mi_option_purge_delay, /*never=*/-1);
+#endif
+  constexpr size_t kBlock = size_t(1) << 20;
+  std::vector<std::unique_ptr<char[]>> blocks;
+  for (size_t bytes = 0; bytes < kBytes; bytes += kBlock) {
+    blocks.push_back(std::make_unique<char[]>(kBlock)); // zeroed
+  }
+#endif
+}
+
 /// Replans as often as a line asks for it, and answers each with a line.
 int answerRequests(const Invocation &call, const MlirOptMainConfig &config,
                    DialectRegistry &registry) {
@@ -361,6 +379,7 @@ int answerRequests(const Invocation &call, const MlirOptMainConfig &config,
   auto replanner = dt::Replanner::open(call.replan, threading);
   if (!replanner.ok())
     return fail("cannot replan: " + replanner.status().message());
+  takeMemoryAhead();
   auto say = [](llvm::StringRef text) {
     llvm::outs() << text << "\n";
     llvm::outs().flush();
@@ -503,17 +522,6 @@ static void keepFreedMemory() {
 #endif
 }
 
-/// What one request has needed is there for the next, whenever it comes.
-static void keepFreedMemoryForever() {
-#ifdef DT_HAS_MIMALLOC
-#if MI_MALLOC_VERSION < 210
-  mi_option_disable(mi_option_allow_decommit);
-#else
-  mi_option_set(mi_option_purge_delay, /*never=*/-1);
-#endif
-#endif
-}
-
 int main(int argc, char **argv) {
   keepFreedMemory();
   llvm::outs(); // is there when the check runs
@@ -559,7 +567,5 @@ int main(int argc, char **argv) {
       registerCLIOptions("DynaTrain transition compiler", registry);
   hideOtherOptions();
   auto [input, output] = parseCLIOptions(argc, argv, overview);
-  if (requests)
-    keepFreedMemoryForever();
   return run({input, output, emit, replan, requests, chainSet, json}, registry);
 }
