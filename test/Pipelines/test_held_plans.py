@@ -62,10 +62,11 @@ def test_a_summary_that_lies_is_refused_too(old):
 
 
 def test_a_long_line_is_passed_over(old, tmp_path):
-    """Far longer than what is read at once, and with no end of its own."""
+    """One byte longer than the limit, and one without an end of its own."""
     new = tmp_path / "new.dtplan"
     order = json.dumps({"request": str(REQUEST), "output": str(new)})
-    lines = f"{'x' * (1 << 20)}\n{order}\n{'[' * (1 << 17)}"
+    most = 1 << 26
+    lines = f"{' ' * (most + 1)}\n{' ' * most}\n{order}\n{'[' * (1 << 17)}"
     done = start("--replan", old, "--requests", lines=lines)
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert [list(one)[0] for one in answers] == [
@@ -74,5 +75,6 @@ def test_a_long_line_is_passed_over(old, tmp_path):
         "plan",
         "error",
     ]
+    assert "more than the limit of 67108864 bytes" in answers[1]["error"]
     assert max(map(len, done.stdout.splitlines())) < 2000
     assert done.returncode == 1 and new.exists()

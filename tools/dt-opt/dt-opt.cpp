@@ -340,7 +340,8 @@ bool checkRequestsCall(const Invocation &call, const MlirOptMainConfig &config,
 
 std::string tooLongALine() {
   return "the line has more than the limit of " +
-         std::to_string(dt::kMaxInputBytes) + " bytes";
+         std::to_string(dt::kMaxLineBytes) +
+         " bytes: name a file that has the request";
 }
 
 /// Has the pages that a request needs before one comes, and keeps those that it
@@ -387,8 +388,8 @@ int answerRequests(const Invocation &call, const MlirOptMainConfig &config,
   };
   bool hasFailed = !say(replanner->greeting());
   using Got = dt::InputLines::Got;
-  for (Got got; (got = lines->next(size_t(dt::kMaxInputBytes), line, error)) !=
-                Got::End;) {
+  for (Got got;
+       (got = lines->next(dt::kMaxLineBytes, line, error)) != Got::End;) {
     if (got == Got::Failure)
       return fail(error);
     if (got == Got::Line && llvm::StringRef(line).trim().empty())

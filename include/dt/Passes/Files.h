@@ -20,6 +20,9 @@ namespace dt {
 std::unique_ptr<llvm::MemoryBuffer> readInput(llvm::StringRef path,
                                               std::string &error);
 
+/// Bytes of a line that asks for a plan: a larger request is a file.
+constexpr size_t kMaxLineBytes = size_t(1) << 26;
+
 /// The lines of a file or, for "-", of stdin, as they come: a pipe's other end
 /// may wait for what becomes of one line before it writes the next.
 class InputLines {
