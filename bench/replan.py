@@ -1,12 +1,25 @@
 """A plan from an old one beside a plan from zero: bench/replan.py [--losses N]
 
 For each case compiles a transition and then, for random losses of a node, the
-changed transition twice, in turns: from zero, and with `dt-opt --replan` from
-the old plan. One line of JSON for each case, with what replanning takes as a
-part of what a plan from zero takes in the same run: seconds of CPU (user and
-system, from the kernel) and by the clock, and the time that both plans predict;
-and how much of the old plan was kept, as the tool says it. Every plan is
-checked by `dt-plan verify`, which is not counted.
+changed transition three times:
+
+  zero      by a process that knows nothing: `dt-opt REQUEST`
+  fresh     by a process that knows nothing, from the old plan:
+            `dt-opt --replan OLD REQUEST`
+  resident  by a process that had read and verified the old plan before:
+            `dt-opt --replan OLD --requests`, from when it is asked until it has
+            answered; each loss is the first that its process is asked for
+
+One line of JSON for each case, with medians, least and most of all losses.
+`fresh_cpu` and the like are seconds as a part of what a plan from zero takes in
+the same run, CPU (user and system, from the kernel) and by the clock; the same
+in seconds; `ready_s` is how long the resident process takes by the clock until
+it can be asked, `resident_mib` what it holds then. `predicted` is the time that
+the new plan predicts, as a part of what that from zero does. `kept` counts the
+losses whose plan has copies of the old one's programs, and the tool says which
+share of bytes goes from where to where it went. The plans of both processes
+have to be the same, byte for byte, and are checked by `dt-plan verify`, which
+is not counted.
 
   replaced   a node of the destination has failed, a spare one has its place
   lost       the old plan goes on without one node, the new one without another
@@ -38,10 +51,6 @@ CLUSTER = {
     "inter_node_GBps": 25,
     "latency_us": 10,
 }
-KEPT = re.compile(
-    r"of the bytes on the wire ([\d.]+) % go from where to where they went, "
-    r"([\d.]+) % in the same wave"
-)
 
 
 def request(model, source, destination):
@@ -130,6 +139,54 @@ def run(*command):
     return used.ru_utime + used.ru_stime, wall, words
 
 
+class Resident:
+    """A process that holds a plan. Asked once, so that no loss is helped by
+    what another one has left in its memory."""
+
+    def __init__(self, tool, plan):
+        start = time.perf_counter()
+        self.process = subprocess.Popen(
+            [tool, "--replan", plan, "--requests"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.answer()
+        self.ready = time.perf_counter() - start
+        self.mib = self.memory()
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        answer = json.loads(line) if line else {"error": "it has ended"}
+        if "error" in answer:
+            raise SystemExit(f"{self.process.args}: {answer['error']}")
+        return answer
+
+    def cpu(self):
+        """Seconds of user and system so far, of threads that are gone too."""
+        stat = Path(f"/proc/{self.process.pid}/stat").read_text()
+        fields = stat.rpartition(")")[2].split()
+        return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+
+    def memory(self):
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1024
+
+    def ask(self, request, plan):
+        """(seconds of CPU, by the clock, the answer)"""
+        before, start = self.cpu(), time.perf_counter()
+        line = {"request": str(request), "output": str(plan)}
+        print(json.dumps(line), file=self.process.stdin, flush=True)
+        answer = self.answer()
+        wall = time.perf_counter() - start
+        return self.cpu() - before, wall, answer
+
+    def end(self):
+        self.process.stdin.close()
+        if self.process.wait():
+            raise SystemExit(f"{self.process.args} failed")
+
+
 def predicted(binaries, plan):
     run(binaries / "dt-plan", "verify", plan)
     facts = subprocess.run(
@@ -144,22 +201,40 @@ def predicted(binaries, plan):
 def measure(binaries, pair, rng, folder):
     """One loss: ratios of replanning to a plan from zero, and shares kept."""
     old, new = (folder / f"{name}.json" for name in ("old", "new"))
-    plans = [folder / f"{name}.dtplan" for name in ("old", "zero", "again")]
-    for path, content in zip((old, new), pair(rng), strict=True):
-        path.write_text(json.dumps(content))
+    plans = {
+        name: folder / f"{name}.dtplan"
+        for name in ("old", "zero", "fresh", "resident")
+    }
     tool = binaries / "dt-opt"
-    run(tool, old, "-o", plans[0])
-    zero = run(tool, new, "-o", plans[1])
-    again = run(tool, "--replan", plans[0], new, "-o", plans[2])
-    kept = KEPT.search(again[2])
+    before, changed = (json.dumps(content) for content in pair(rng))
+    if not old.exists() or old.read_text() != before:
+        old.write_text(before)
+        run(tool, old, "-o", plans["old"])
+    new.write_text(changed)
+    resident = Resident(tool, plans["old"])
+    zero = run(tool, new, "-o", plans["zero"])
+    fresh = run(tool, "--replan", plans["old"], new, "-o", plans["fresh"])
+    cpu, wall, answer = resident.ask(new, plans["resident"])
+    resident.end()
+    if plans["fresh"].read_bytes() != plans["resident"].read_bytes():
+        raise SystemExit(f"two plans of {new}")
+    wire = answer["bytes"]["wire"]
     return {
-        "cpu": again[0] / zero[0],
-        "wall": again[1] / zero[1],
         "zero_cpu_s": zero[0],
-        "predicted": predicted(binaries, plans[2])
-        / predicted(binaries, plans[1]),
-        "on_route": float(kept[1]) if kept else 0.0,
-        "in_wave": float(kept[2]) if kept else 0.0,
+        "zero_wall_s": zero[1],
+        "fresh_cpu": fresh[0] / zero[0],
+        "fresh_wall": fresh[1] / zero[1],
+        "resident_cpu": cpu / zero[0],
+        "resident_wall": wall / zero[1],
+        "resident_cpu_s": cpu,
+        "resident_wall_s": wall,
+        "ready_s": resident.ready,
+        "resident_mib": resident.mib,
+        "predicted": predicted(binaries, plans["resident"])
+        / predicted(binaries, plans["zero"]),
+        "on_route": answer["bytes"]["on_old_route"] / wire,
+        "in_wave": answer["bytes"]["in_old_wave"] / wire,
+        "copied": answer["programs_copied"],
     }
 
 
@@ -172,15 +247,21 @@ def main():
     parser.add_argument("--losses", default=20, type=int)
     parser.add_argument("--world", default=1024, type=int)
     parser.add_argument("--seed", default=1, type=int)
+    parser.add_argument("--case", default="", help="only those that have it")
+    parser.add_argument("--rows", action="store_true", help="of each loss too")
     options = parser.parse_args()
     for name, pair in cases(options.world).items():
+        if options.case not in name:
+            continue
         rng = random.Random(options.seed)
+        rows = []
         with tempfile.TemporaryDirectory() as folder:
-            rows = [
-                measure(options.bin, pair, rng, Path(folder))
-                for _ in range(options.losses)
-            ]
+            for _ in range(options.losses):
+                rows.append(measure(options.bin, pair, rng, Path(folder)))
+                if options.rows:
+                    print(json.dumps(rows[-1]), flush=True)
         line = {"case": name, "ranks": options.world, "losses": len(rows)}
+        line["kept"] = sum(row["copied"] > 0 for row in rows)
         for key in rows[0]:
             values = [row[key] for row in rows]
             line[key] = [

@@ -10,16 +10,9 @@
 
 #include "dt/Passes/CompileSet.h"
 
-#include "dt/Dialect/Dialect.h"
-#include "dt/Passes/DiagnosticText.h"
-#include "dt/Passes/ImportRequest.h"
-#include "dt/Passes/Pipelines.h"
-#include "dt/Passes/Replan.h"
+#include "CompileRequest.h"
 #include "dtrt/format/OutputFolder.h"
 #include "dtrt/format/PlanSet.h"
-
-#include "mlir/IR/BuiltinOps.h"
-#include "mlir/Pass/PassManager.h"
 
 #include <algorithm>
 #include <atomic>
@@ -86,22 +79,15 @@ private:
 /// cores are.
 bool SetCompiler::writePlan(const Request &request, const std::string &subject,
                             const std::string &path, Outcome &out) {
-  auto threading = threads > 1 ? MLIRContext::Threading::DISABLED
-                               : MLIRContext::Threading::ENABLED;
-  MLIRContext context(threading);
-  context.printOpOnDiagnostic(false); // nobody wrote the op of a request
-  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
-    out.lines.push_back(lineOf(diagnostic, subject));
-    return success();
-  });
-  OwningOpRef<ModuleOp> module = importRequest(request, options.file, &context);
-  PassManager passes(&context);
-  if (std::shared_ptr<Replan> from = planBefore())
-    buildReplanPipeline(passes, from, path);
-  else
-    buildCompilePipeline(passes, path);
+  RequestCall call;
+  call.file = options.file;
+  call.subject = subject;
+  call.output = path;
+  call.from = planBefore();
+  if (threads > 1)
+    call.threading = MLIRContext::Threading::DISABLED;
   before = path;
-  return succeeded(passes.run(*module));
+  return succeeded(compileRequest(request, call, out.lines));
 }
 
 /// Null where there is none.
@@ -111,8 +97,10 @@ std::shared_ptr<Replan> SetCompiler::planBefore() const {
   auto plan = dtrt::PlanReader::open(before);
   if (!plan.ok())
     return nullptr;
-  auto from = std::make_shared<Replan>(std::move(*plan));
+  auto from = std::make_shared<Replan>(
+      std::make_shared<dtrt::PlanReader>(std::move(*plan)));
   from->known = known;
+  from->replacesKnown = true;
   from->copiesOnly = true;
   return from;
 }

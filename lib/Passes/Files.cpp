@@ -4,7 +4,6 @@
 
 #include "dt/Geometry/Limits.h"
 
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/SmallVectorMemoryBuffer.h"
 
 #include <array>
@@ -74,6 +73,66 @@ std::unique_ptr<llvm::MemoryBuffer> readInput(StringRef path,
   }
   llvm::sys::fs::closeFile(*file);
   return buffer;
+}
+
+InputLines::InputLines(llvm::sys::fs::file_t file, StringRef path)
+    : file(file), path(path.str()), buffer(1 << 16) {}
+
+InputLines::~InputLines() {
+  if (file != llvm::sys::fs::getStdinHandle())
+    llvm::sys::fs::closeFile(file);
+}
+
+std::unique_ptr<InputLines> InputLines::open(StringRef path,
+                                             std::string &error) {
+  llvm::sys::fs::file_t file = llvm::sys::fs::getStdinHandle();
+  if (path == "-")
+    return std::unique_ptr<InputLines>(new InputLines(file, "<stdin>"));
+  auto opened = llvm::sys::fs::openNativeFileForRead(path);
+  if (opened)
+    return std::unique_ptr<InputLines>(new InputLines(*opened, path));
+  error = ("cannot open input file '" + path +
+           "': " + llvm::toString(opened.takeError()))
+              .str();
+  return nullptr;
+}
+
+/// Whether it could be read; where nothing is there then, it has ended.
+bool InputLines::fill(std::string &error) {
+  auto count = llvm::sys::fs::readNativeFile(file, buffer);
+  if (!count) {
+    error = "cannot read '" + path + "': " + llvm::toString(count.takeError());
+    return false;
+  }
+  at = 0;
+  end = *count;
+  return true;
+}
+
+InputLines::Got InputLines::next(size_t most, std::string &line,
+                                 std::string &error) {
+  line.clear();
+  bool hasBegun = false, isTooLong = false;
+  auto got = [&] { return isTooLong ? Got::TooLong : Got::Line; };
+  while (true) {
+    if (at == end && !fill(error))
+      return Got::Failure;
+    if (at == end)
+      return hasBegun ? got() : Got::End;
+    hasBegun = true;
+    StringRef rest(buffer.data() + at, end - at);
+    StringRef part = rest.take_until([](char c) { return c == '\n'; });
+    isTooLong |= part.size() > most - line.size();
+    if (isTooLong)
+      line = std::string();
+    else
+      line += part;
+    at += part.size();
+    if (at < end) {
+      ++at; // the line's end
+      return got();
+    }
+  }
 }
 
 namespace {

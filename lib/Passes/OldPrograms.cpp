@@ -38,7 +38,7 @@ private:
 
 bool MessageReader::readEnd(const dtrt::Instruction &group,
                             const dtrt::Message &message) {
-  int64_t own = out.program.device, peer = message.peer;
+  int64_t own = out.program->device, peer = message.peer;
   auto &ends = message.receive ? out.received : out.sent;
   OldMessage &end = ends.emplace_back();
   end.wave = group.wave;
@@ -72,7 +72,7 @@ bool MessageReader::readUnpack(const dtrt::Instruction &unpack) {
 }
 
 bool MessageReader::read() {
-  const std::vector<dtrt::Instruction> &all = out.program.instructions;
+  const std::vector<dtrt::Instruction> &all = out.program->instructions;
   for (out.firstWave = 0;
        out.firstWave < all.size() && isLocal(all[out.firstWave].op);)
     ++out.firstWave;
@@ -96,9 +96,8 @@ bool MessageReader::read() {
 
 } // namespace
 
-OldPrograms::OldPrograms(const TransitionInfo &info,
-                         const dtrt::PlanReader &plan)
-    : plan(plan) {
+OldPrograms::OldPrograms(const TransitionInfo &info, const Replan &from)
+    : plan(*from.plan), held(from.held.get()) {
   llvm::DenseMap<Operation *, uint32_t> families;
   for (auto [i, param] : llvm::enumerate(info.params))
     families[param] = uint32_t(i);
@@ -126,6 +125,17 @@ bool OldPrograms::addPieces(const std::vector<dtrt::Segment> &segments,
   return true;
 }
 
+std::shared_ptr<const dtrt::RankProgram> OldPrograms::read(uint32_t device) {
+  if (held)
+    if (auto found = held->find(device); found != held->end())
+      return found->second;
+  auto program = plan.program(device);
+  if (program.ok())
+    return std::make_shared<dtrt::RankProgram>(std::move(*program));
+  why = program.status().message();
+  return nullptr;
+}
+
 const OldProgram *OldPrograms::of(int64_t device) {
   auto [place, isNew] = programs.try_emplace(device);
   if (!isNew)
@@ -133,13 +143,10 @@ const OldProgram *OldPrograms::of(int64_t device) {
   auto known = llvm::lower_bound(plan.devices(), uint32_t(device));
   if (known == plan.devices().end() || *known != device)
     return nullptr;
-  auto program = plan.program(uint32_t(device));
-  if (!program.ok()) {
-    why = program.status().message();
-    return nullptr;
-  }
   auto out = std::make_unique<OldProgram>();
-  out->program = std::move(*program);
+  out->program = read(uint32_t(device));
+  if (!out->program)
+    return nullptr;
   auto add = [&](const std::vector<dtrt::Segment> &segments, OldMessage &end) {
     return addPieces(segments, end);
   };

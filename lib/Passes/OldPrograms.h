@@ -10,7 +10,7 @@
 #define DT_LIB_PASSES_OLDPROGRAMS_H
 
 #include "TransitionAnalysis.h"
-#include "dtrt/format/PlanReader.h"
+#include "dt/Passes/Replan.h"
 
 #include <map>
 
@@ -32,7 +32,7 @@ struct OldMessage {
 };
 
 struct OldProgram {
-  dtrt::RankProgram program;
+  std::shared_ptr<const dtrt::RankProgram> program;
   std::vector<OldMessage> sent, received; // by wave
   /// Local work is [0, firstWave) and [lastWave, end) of its instructions.
   size_t firstWave = 0, lastWave = 0;
@@ -43,8 +43,8 @@ Box boxOf(const dtrt::Segment &segment);
 
 class OldPrograms {
 public:
-  /// Both must outlive this, and have the same families.
-  OldPrograms(const TransitionInfo &info, const dtrt::PlanReader &plan);
+  /// `info` and the plan must outlive this, and have the same families.
+  OldPrograms(const TransitionInfo &info, const Replan &from);
 
   /// Null where the plan has none, or one that cannot be read so.
   const OldProgram *of(int64_t device);
@@ -54,9 +54,11 @@ public:
   const std::string &problem() const { return why; }
 
 private:
+  std::shared_ptr<const dtrt::RankProgram> read(uint32_t device);
   bool addPieces(const std::vector<dtrt::Segment> &segments, OldMessage &out);
 
   const dtrt::PlanReader &plan;
+  const HeldPrograms *held;                                // null: none
   std::map<std::pair<uint32_t, uint64_t>, uint32_t> flows; // family, states
   std::map<int64_t, std::unique_ptr<OldProgram>> programs;
   std::string why;

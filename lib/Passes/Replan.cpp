@@ -57,27 +57,29 @@ std::vector<std::string> Replan::report() const {
   return lines;
 }
 
+void Replan::writeReport(llvm::json::OStream &json) const {
+  std::string why = whyFromZero();
+  json.attributeObject("bytes", [&] {
+    json.attribute("wire", summary.bytesWire);
+    json.attribute("wire_lower_bound", summary.bytesWireLowerBound);
+    json.attribute("inter_node", summary.bytesInterNode);
+    json.attribute("inter_node_lower_bound", summary.bytesInterNodeLowerBound);
+    json.attribute("on_old_route", bytesOnRoute);
+    json.attribute("in_old_wave", bytesInWave);
+  });
+  json.attributeObject("time", [&] {
+    json.attribute("predicted_s", summary.timePredicted);
+    json.attribute("lower_bound_s", summary.timeLowerBound);
+  });
+  json.attribute("programs_copied", uint64_t(programsCopied));
+  json.attribute("from_zero", why.empty() ? llvm::json::Value(nullptr) : why);
+}
+
 std::string Replan::reportJson() const {
-  std::string text, why = whyFromZero();
+  std::string text;
   llvm::raw_string_ostream stream(text);
   llvm::json::OStream json(stream, /*IndentSize=*/2);
-  json.object([&] {
-    json.attributeObject("bytes", [&] {
-      json.attribute("wire", summary.bytesWire);
-      json.attribute("wire_lower_bound", summary.bytesWireLowerBound);
-      json.attribute("inter_node", summary.bytesInterNode);
-      json.attribute("inter_node_lower_bound",
-                     summary.bytesInterNodeLowerBound);
-      json.attribute("on_old_route", bytesOnRoute);
-      json.attribute("in_old_wave", bytesInWave);
-    });
-    json.attributeObject("time", [&] {
-      json.attribute("predicted_s", summary.timePredicted);
-      json.attribute("lower_bound_s", summary.timeLowerBound);
-    });
-    json.attribute("programs_copied", uint64_t(programsCopied));
-    json.attribute("from_zero", why.empty() ? llvm::json::Value(nullptr) : why);
-  });
+  json.object([&] { writeReport(json); });
   return text;
 }
 

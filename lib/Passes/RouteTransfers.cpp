@@ -244,7 +244,7 @@ struct RouteTransfersPass : impl::RouteTransfersBase<RouteTransfersPass> {
   /// What the old plan moved. In flat memory all moves have one order, in which
   /// storage comes and goes; what is best relayed depends on all other moves.
   LogicalResult readOld(const TransitionInfo &info) {
-    auto moves = readOldMoves(info, from->plan);
+    auto moves = readOldMoves(info, *from->plan);
     if (failed(moves))
       return failure();
     if (info.isFlat()) {
@@ -252,7 +252,7 @@ struct RouteTransfersPass : impl::RouteTransfersBase<RouteTransfersPass> {
       return success();
     }
     bool callsLibrary =
-        looksForCalls(info) || !from->plan.common().memberSets.empty();
+        looksForCalls(info) || !from->plan->common().memberSets.empty();
     if (callsLibrary) {
       from->reason = "library collectives are chosen anew";
       return success();

@@ -19,7 +19,7 @@
 #include "LayoutShards.h"
 #include "SplicePrograms.h"
 #include "SpliceSeconds.h"
-#include "dt/Proof/Lemmas.h"
+#include "dt/Proof/ProvedLemmas.h"
 #include "dt/Proof/Solver.h"
 #include "dtrt/format/PlanWriter.h"
 #include "dtrt/verify/Verifier.h"
@@ -57,7 +57,7 @@ struct SpliceDraft {
 class Splicer {
 public:
   Splicer(const TransitionInfo &info, Replan &from)
-      : info(info), from(from), programs(info, from.plan) {}
+      : info(info), from(from), programs(info, from) {}
 
   std::optional<std::string> run(const std::string &output);
 
@@ -128,10 +128,10 @@ dtrt::Status Splicer::writePrograms(dtrt::PlanWriter &writer) {
       DTRT_RETURN_IF_ERROR(writer.addProgram(*section));
       continue;
     }
-    auto stored = from.plan.storedProgram(device);
+    auto stored = from.plan->storedProgram(device);
     DTRT_RETURN_IF_ERROR(stored);
     DTRT_RETURN_IF_ERROR(writer.addProgram(dtrt::storedSection(
-        device, std::move(*stored), from.plan.common().features)));
+        device, std::move(*stored), from.plan->common().features)));
   }
   return {};
 }
@@ -145,6 +145,7 @@ dtrt::Status Splicer::measure(dtrt::PlanWriter &writer) {
   dtrt::MeasureOptions options;
   options.features = &features;
   options.known = from.known.get();
+  options.replacesKnown = from.replacesKnown;
   int32_t lastWave = -1;
   options.lastWave = &lastWave;
   options.visit = [&](const dtrt::RankProgram &program) -> dtrt::Status {
@@ -169,7 +170,7 @@ dtrt::Status Splicer::measure(dtrt::PlanWriter &writer) {
 /// is as near its bound as the old plan stays, so that plans do not become
 /// slower and slower.
 double Splicer::mostTimesBound() const {
-  const dtrt::PlanSummary &before = from.plan.common().summary;
+  const dtrt::PlanSummary &before = from.plan->common().summary;
   if (before.timeLowerBound <= 0)
     return kWorthKeeping;
   return std::max(kWorthKeeping, before.timePredicted / before.timeLowerBound);
@@ -178,7 +179,7 @@ double Splicer::mostTimesBound() const {
 /// Asked as soon as there are waves. The new bound is not known then: mostly it
 /// is the old plan's, or that of what changes.
 double Splicer::boundOf(const SpliceDraft &some) const {
-  return std::max(from.plan.common().summary.timeLowerBound,
+  return std::max(from.plan->common().summary.timeLowerBound,
                   some.route.lowerBound);
 }
 
@@ -209,8 +210,8 @@ std::optional<std::string> Splicer::choose() {
   SpliceEffort effort; // where it finds nothing, the draft stays
   effort.looksAtPorts =
       draft->seconds.busiestPort > mostTimesBound() * boundOf(*draft);
-  if (effort.looksAtPorts)
-    sketch(effort);
+  effort.comparesRoutes = !effort.looksAtPorts; // of the route alone
+  sketch(effort);
   if (isGood())
     return std::nullopt;
   effort.resends = true;
@@ -227,7 +228,7 @@ std::optional<std::string> Splicer::choose() {
 /// the old plan.
 bool Splicer::isWorthKeeping() const {
   const dtrt::PlanSummary &now = common.summary;
-  const dtrt::PlanSummary &before = from.plan.common().summary;
+  const dtrt::PlanSummary &before = from.plan->common().summary;
   if (now.bytesWire - now.bytesWireLowerBound >
           before.bytesWire - before.bytesWireLowerBound ||
       now.bytesInterNode - now.bytesInterNodeLowerBound >
@@ -236,28 +237,13 @@ bool Splicer::isWorthKeeping() const {
   return now.timePredicted <= mostTimesBound() * now.timeLowerBound;
 }
 
-/// By claim, whether the solver proves its lemmas. They are of no plan: a
-/// process asks once.
-std::array<bool, 3> provedLemmas() {
-  static const std::array<bool, 3> proved = [] {
-    std::array<bool, 3> holds = {true, true, true};
-    const std::vector<Obligation> &all = lemmas();
-    std::vector<SolverAnswer> answers = solveAll(all, kSolverSteps);
-    for (size_t i = 0; i < all.size(); ++i)
-      if (i >= answers.size() || answers[i].verdict != Verdict::Proved)
-        holds[size_t(all[i].claim)] = false;
-    return holds;
-  }();
-  return proved;
-}
-
 /// The verifier has checked of every program what the lemmas suppose.
 void Splicer::stateProof() {
   dtrt::PlanSummary &summary = common.summary;
   summary.verifier = dtrt::kVerifierVersion;
   if (solverName().empty())
     return;
-  std::array<bool, 3> holds = provedLemmas();
+  const std::array<bool, 3> &holds = provedLemmas();
   auto word = [&](Claim claim) { return holds[size_t(claim)] ? "proved" : ""; };
   summary.coverage = word(Claim::Coverage);
   summary.deadlockFree = word(Claim::DeadlockFree);
@@ -305,7 +291,7 @@ void Splicer::report() {
 
 std::optional<std::string> Splicer::run(const std::string &output) {
   common = commonSection(info);
-  if (auto why = findChangedPlaces(from.plan.common(), common, places))
+  if (auto why = findChangedPlaces(from.plan->common(), common, places))
     return why;
   if (auto why = choose())
     return why;

@@ -191,9 +191,9 @@ void ProgramSplicer::addWaves(const std::vector<ScheduledMove> &moves,
 /// had; its shards are numbered as they were.
 bool ProgramSplicer::addOldWork(int64_t device, dtrt::RankProgram &program) {
   const OldProgram *before = programs.of(device);
-  if (!before || !haveSameShards(before->program, program))
+  if (!before || !haveSameShards(*before->program, program))
     return false;
-  const std::vector<dtrt::Instruction> &old = before->program.instructions;
+  const std::vector<dtrt::Instruction> &old = before->program->instructions;
   std::vector<dtrt::Instruction> all(old.begin(),
                                      old.begin() + long(before->firstWave));
   for (dtrt::Instruction &instruction : program.instructions)

@@ -194,16 +194,16 @@ std::optional<std::string> RouteSplicer::solve() {
     return "the wants of the changed devices cannot be routed alone";
   RouterOptions options;
   options.old = &out.old;
-  options.seconds = [&](const std::vector<Move> &moves) {
-    return routeSeconds(problem, moves);
-  };
+  if (effort.comparesRoutes)
+    options.seconds = [&](const std::vector<Move> &moves) {
+      return routeSeconds(problem, moves);
+    };
   std::vector<TimedMessage> around;
   if (effort.looksAtPorts) {
     around = aroundWants();
     if (!programs.problem().empty())
       return programs.problem();
     options.around = &around;
-    options.seconds = nullptr; // of the route alone
   }
   Routing routing;
   if (auto error = reroute(problem, options, routing))

@@ -18,6 +18,8 @@ namespace dt {
 
 /// How much of the old plan is looked at, and may change.
 struct SpliceEffort {
+  /// Where what heirs got goes the way it went, another way is scheduled too.
+  bool comparesRoutes = false;
   /// What heirs get comes from whose ports have time beside all that stays.
   bool looksAtPorts = false;
   /// What heirs and who had their places send goes in other waves, too.

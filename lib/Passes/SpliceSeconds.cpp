@@ -4,6 +4,8 @@
 
 #include "dt/Cost/CostModel.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <algorithm>
 #include <tuple>
 
@@ -18,24 +20,35 @@ public:
 
   void add(int32_t wave, int64_t from, int64_t to, uint32_t flow,
            const Box &box) {
-    bytes[{wave, from, to}] +=
-        box.volume() * info.flowWidths()[flow].bytesPerElement;
+    pieces.push_back({wave, from, to,
+                      box.volume() * info.flowWidths()[flow].bytesPerElement,
+                      /*isPacked=*/false, /*isUnpacked=*/false});
   }
-  /// Sorted by wave.
-  std::vector<TimedMessage> take() const {
-    std::vector<TimedMessage> out;
-    for (const auto &[message, sum] : bytes) {
-      auto [wave, from, to] = message;
-      out.push_back({wave, from, to, sum, /*isPacked=*/false,
-                     /*isUnpacked=*/false});
-    }
-    return out;
-  }
+  /// Sorted by wave; the pieces of one message are one.
+  std::vector<TimedMessage> take();
 
 private:
+  static auto keyOf(const TimedMessage &message) {
+    return std::make_tuple(message.wave, message.source, message.destination);
+  }
+
   const TransitionInfo &info;
-  std::map<std::tuple<int32_t, int64_t, int64_t>, int64_t> bytes;
+  std::vector<TimedMessage> pieces;
 };
+
+std::vector<TimedMessage> Messages::take() {
+  llvm::sort(pieces, [](const TimedMessage &a, const TimedMessage &b) {
+    return keyOf(a) < keyOf(b);
+  });
+  size_t count = 0;
+  for (const TimedMessage &piece : pieces)
+    if (count > 0 && keyOf(pieces[count - 1]) == keyOf(piece))
+      pieces[count - 1].bytes += piece.bytes;
+    else
+      pieces[count++] = piece;
+  pieces.resize(count);
+  return std::move(pieces);
+}
 
 } // namespace
 

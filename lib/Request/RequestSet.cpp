@@ -56,9 +56,18 @@ RequestSet::~RequestSet() = default;
 std::optional<RequestSet> RequestSet::read(const std::string &json,
                                            const std::string &directory,
                                            std::string &error) {
+  auto parsed = caught([&] { return parseJson(json, "request"); }, error);
+  if (!parsed)
+    return std::nullopt;
+  return read(std::move(*parsed), directory, error);
+}
+
+std::optional<RequestSet> RequestSet::read(Json request,
+                                           const std::string &directory,
+                                           std::string &error) {
   auto read = [&] {
     auto state = std::make_unique<State>();
-    state->json = parseJson(json, "request");
+    state->json = std::move(request);
     checkKeys(state->json, "request",
               {"model", "state", "derive", "drop", "extra", "rules", "source",
                "destination", "swaps", "steps", "cluster", "memory",

@@ -766,12 +766,24 @@ void dt::sortWave(ScheduledMove *first, ScheduledMove *last) {
 }
 
 /// Waves mostly ascend already: wave by wave, what is sorted stays in cache.
+/// Moves are large: each is moved once.
+static void sortByWave(std::vector<ScheduledMove> &moves) {
+  std::vector<std::pair<int32_t, size_t>> order;
+  order.reserve(moves.size());
+  for (const ScheduledMove &each : moves)
+    order.emplace_back(each.wave, order.size());
+  if (std::is_sorted(order.begin(), order.end()))
+    return;
+  std::sort(order.begin(), order.end());
+  std::vector<ScheduledMove> sorted;
+  sorted.reserve(moves.size());
+  for (auto [wave, number] : order)
+    sorted.push_back(std::move(moves[number]));
+  moves = std::move(sorted);
+}
+
 void dt::sortByMessage(std::vector<ScheduledMove> &moves) {
-  auto isEarlier = [](const ScheduledMove &a, const ScheduledMove &b) {
-    return a.wave < b.wave;
-  };
-  if (!std::is_sorted(moves.begin(), moves.end(), isEarlier))
-    std::stable_sort(moves.begin(), moves.end(), isEarlier);
+  sortByWave(moves);
   ScheduledMove *end = moves.data() + moves.size();
   for (ScheduledMove *first = moves.data(); first != end;) {
     ScheduledMove *last = first;

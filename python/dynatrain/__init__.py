@@ -54,6 +54,7 @@ from .plan import Plan
 from .plan_library import LibraryPlan, PlanLibrary, SetLayout
 from .planning import plan_between
 from .profile import Profile, merge_profiles
+from .replanner import Replanned, Replanner
 from .samples import MicroBatch, Samples
 from .state import Part, PerRank, State
 from .switch import Switch
@@ -92,6 +93,8 @@ __all__ = [
     "PlatformError",
     "Profile",
     "Samples",
+    "Replanned",
+    "Replanner",
     "SetLayout",
     "State",
     "StoreLostError",

@@ -42,17 +42,23 @@ def _warnings_of(words: str) -> list[str]:
     return found
 
 
-def run_compiler(
-    request: str | os.PathLike[str] | Mapping[str, Any],
-    output: str | os.PathLike[str],
-) -> None:
-    """Has dt-opt write a plan, or a folder of plans; see `compile`."""
+def compiler_or_error() -> str:
+    """Where dt-opt is; a `CompileError` where it is not found."""
     compiler = find_compiler()
     if compiler is None:
         raise CompileError(
             "dt-opt is neither on PATH nor in build/bin: build or install the "
             "compiler, or load a plan compiled elsewhere"
         )
+    return compiler
+
+
+def run_compiler(
+    request: str | os.PathLike[str] | Mapping[str, Any],
+    output: str | os.PathLike[str],
+) -> None:
+    """Has dt-opt write a plan, or a folder of plans; see `compile`."""
+    compiler = compiler_or_error()
     inline = isinstance(request, Mapping)
     result = subprocess.run(
         [

@@ -286,7 +286,7 @@ Result<ProgramTotals> verifyPrograms(const PlanReader &plan,
   };
   DTRT_RETURN_IF_ERROR(programs.forEach(
       [&](size_t thread, const RankProgram &program) -> Status {
-        if (!known.isAsked())
+        if (!known.isAsked() || !options.replacesKnown)
           return verify(program, parts[thread]);
         ProgramTotals own;
         DTRT_RETURN_IF_ERROR(verify(program, own));
@@ -454,9 +454,12 @@ ProgramFault verifyProgram(const PlanCommon &common,
   return {status, verifier.instruction()};
 }
 
-Status verifyPlan(const PlanReader &plan, VerifiedPlan *facts) {
+Status verifyPlan(const PlanReader &plan, VerifiedPlan *facts,
+                  VerifiedPrograms *known) {
+  MeasureOptions options;
+  options.known = known;
   auto verified = withinMemory<VerifiedPlan>([&]() -> Result<VerifiedPlan> {
-    auto found = verifyAll(plan);
+    auto found = verifyAll(plan, options);
     DTRT_RETURN_IF_ERROR(found);
     DTRT_RETURN_IF_ERROR(checkSummary(plan.common().summary, found->summary));
     if (plan.formatMinor() >= kFeaturesSinceMinor)

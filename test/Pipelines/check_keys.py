@@ -1,6 +1,6 @@
 """Checks that JSON on stdin has exactly the keys that users are promised.
 
-Usage: check_keys.py inspect | deliveries | replan | run | simulate
+Usage: check_keys.py inspect | deliveries | replan | replans | run | simulate
 """
 
 import json
@@ -54,6 +54,9 @@ REPLAN = {
     "programs_copied": int,
     "from_zero": (str, type(None)),
 }
+HELD = {"ready": bool, "digest": str, "programs": int}
+#: From a plan that is held.
+ANSWER = {"plan": str, "seconds": float, **REPLAN, "warnings": list}
 RUN = {
     "ok": bool,
     "bytes_checked": int,
@@ -180,6 +183,14 @@ def check_deliveries(text):
         assert (line["wave"] == -1) == (line["src"] == line["dst"]), line
 
 
+def check_replans(text):
+    held, *answers = [json.loads(line) for line in text.splitlines()]
+    check(held, HELD)
+    assert answers, "no answers"
+    for answer in answers:
+        check(answer, ANSWER)
+
+
 def check_simulation(text):
     simulation = json.loads(text)
     check(simulation, SIMULATION)
@@ -200,6 +211,7 @@ CHECKS = {
     "inspect": check_inspect,
     "deliveries": check_deliveries,
     "replan": lambda text: check(json.loads(text), REPLAN),
+    "replans": check_replans,
     "run": lambda text: check(json.loads(text), RUN),
 }
 

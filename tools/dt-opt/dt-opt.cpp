@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dt/Dialect/Dialect.h"
+#include "dt/Geometry/Limits.h"
 #include "dt/Passes/CompileSet.h"
 #include "dt/Passes/DiagnosticText.h"
 #include "dt/Passes/Files.h"
@@ -17,6 +18,7 @@
 #include "dt/Passes/Passes.h"
 #include "dt/Passes/Pipelines.h"
 #include "dt/Passes/Replan.h"
+#include "dt/Passes/Replanner.h"
 #include "dt/Passes/Version.h"
 #include "dtrt/format/PlanModel.h"
 #include "dtrt/report/TerminalProgress.h"
@@ -52,7 +54,8 @@ enum class Emit { Auto, Plan, Mlir };
 struct Invocation {
   std::string input, output;
   Emit emit = Emit::Auto;
-  std::string replan; // path of the old plan; empty: none
+  std::string replan;    // path of the old plan; empty: none
+  bool requests = false; // many, a line each, to be replanned from it
   bool chainSet = false;
   bool json = false; // what became of a replan
 };
@@ -189,7 +192,8 @@ constexpr llvm::StringLiteral kReplansToPlan =
 std::shared_ptr<dt::Replan> openOld(const std::string &path) {
   auto plan = dtrt::PlanReader::open(path);
   if (plan.ok())
-    return std::make_shared<dt::Replan>(std::move(*plan));
+    return std::make_shared<dt::Replan>(
+        std::make_shared<dtrt::PlanReader>(std::move(*plan)));
   fail("cannot replan: " + plan.status().message());
   return nullptr;
 }
@@ -315,6 +319,91 @@ int runRequest(const Invocation &call,
   return compile(call, std::move(buffer), set, config, registry);
 }
 
+/// Whether requests can be taken as the command line says; else an error.
+bool checkRequestsCall(const Invocation &call, const MlirOptMainConfig &config,
+                       MLIRContext &context) {
+  PassManager passes(&context);
+  if (failed(config.setupPassPipeline(passes)))
+    return false;
+  const char *problem =
+      call.replan.empty() ? "--requests are replanned from a plan: name it "
+                            "with --replan"
+      : call.input == "-" && call.replan == "-"
+          ? "the requests and the old plan are both standard input"
+      : call.emit == Emit::Mlir || !passes.empty() ? kReplansToPlan.data()
+      : call.output != "-" ? "each line of --requests names its own output"
+                           : nullptr;
+  if (problem)
+    fail(problem);
+  return !problem;
+}
+
+std::string tooLongALine() {
+  return "the line has more than the limit of " +
+         std::to_string(dt::kMaxLineBytes) +
+         " bytes: name a file that has the request";
+}
+
+/// Has the pages that a request needs before one comes, and keeps those that it
+/// frees: to get them costs a fifth of a request's time.
+void takeMemoryAhead() {
+#ifdef DT_HAS_MIMALLOC
+  constexpr size_t kBytes = size_t(512) << 20; // as 1,024 ranks need
+#if MI_MALLOC_VERSION < 210
+  mi_option_disable(mi_option_allow_decommit);
+#else
+  mi_option_set(mi_option_purge_delay, /*never=*/-1);
+#endif
+  constexpr size_t kBlock = size_t(1) << 20;
+  std::vector<std::unique_ptr<char[]>> blocks;
+  for (size_t bytes = 0; bytes < kBytes; bytes += kBlock) {
+    blocks.push_back(std::make_unique<char[]>(kBlock)); // zeroed
+  }
+#endif
+}
+
+/// Replans as often as a line asks for it, and answers each with a line.
+int answerRequests(const Invocation &call, const MlirOptMainConfig &config,
+                   DialectRegistry &registry) {
+  auto threading = MLIRContext::Threading::DISABLED;
+  {
+    MLIRContext context(registry);
+    if (!checkRequestsCall(call, config, context))
+      return EXIT_FAILURE;
+    if (context.isMultithreadingEnabled())
+      threading = MLIRContext::Threading::ENABLED;
+  }
+  std::string error, line;
+  auto lines = dt::InputLines::open(call.input, error);
+  if (!lines)
+    return fail(error);
+  auto replanner = dt::Replanner::open(call.replan, threading);
+  if (!replanner.ok())
+    return fail("cannot replan: " + replanner.status().message());
+  takeMemoryAhead();
+  auto say = [](llvm::StringRef text) {
+    llvm::outs() << text << "\n";
+    llvm::outs().flush();
+    return !llvm::outs().has_error(); // else the process's end says it
+  };
+  bool hasFailed = !say(replanner->greeting());
+  using Got = dt::InputLines::Got;
+  for (Got got;
+       (got = lines->next(dt::kMaxLineBytes, line, error)) != Got::End;) {
+    if (got == Got::Failure)
+      return fail(error);
+    if (got == Got::Line && llvm::StringRef(line).trim().empty())
+      continue;
+    dt::Replanner::Answer answer = got == Got::Line
+                                       ? replanner->answer(line)
+                                       : replanner->refuse(tooLongALine());
+    hasFailed |= !answer.isPlan;
+    if (!say(answer.line))
+      return EXIT_FAILURE;
+  }
+  return hasFailed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
 /// By its name, or by its first character: no module starts with either.
 bool readsAsJson(llvm::StringRef path, llvm::StringRef text) {
   text = text.ltrim();
@@ -337,6 +426,8 @@ bool isPlain(const MlirOptMainConfig &config) {
 int run(const Invocation &call, DialectRegistry &registry) {
   MlirOptMainConfig config = MlirOptMainConfig::createFromCLOptions();
   std::string error;
+  if (call.requests)
+    return answerRequests(call, config, registry);
   if (call.input == "-" && call.replan == "-")
     return fail("the request and the old plan are both standard input");
   if (call.json && call.replan.empty())
@@ -361,7 +452,7 @@ int run(const Invocation &call, DialectRegistry &registry) {
     return fail(kReplansToPlan);
   if (isPlain(config))
     return compile({call.input, call.output, Emit::Mlir, /*replan=*/"",
-                    /*chainSet=*/false, /*json=*/false},
+                    /*requests=*/false, /*chainSet=*/false, /*json=*/false},
                    std::move(buffer), std::nullopt, config, registry);
   auto file = openOutputFile(call.output, &error);
   if (!file)
@@ -395,6 +486,7 @@ constexpr llvm::StringLiteral kShownOptions[] = {
     "pass-pipeline",
     "chain-set",
     "replan",
+    "requests",
     "split-input-file",
     "verify-diagnostics",
     "verify-roundtrip",
@@ -450,6 +542,12 @@ int main(int argc, char **argv) {
       "replan", llvm::cl::value_desc("old plan"),
       llvm::cl::desc("keep of this plan file what is right still, change the "
                      "rest; says how far the result is from a new plan"));
+  static llvm::cl::opt<bool> requests(
+      "requests",
+      llvm::cl::desc(
+          "read and verify the plan of --replan, then take lines "
+          "{\"request\": path or object, \"output\": path} and answer "
+          "each with a line of JSON"));
   static llvm::cl::opt<bool> chainSet(
       "chain-set",
       llvm::cl::desc("of a request for several plans, make each from the one "
@@ -460,7 +558,8 @@ int main(int argc, char **argv) {
       "\nExamples:\n"
       "  dt-opt request.json -o shrink.dtplan\n"
       "  dt-opt request.json --dt-group-families --dt-route\n"
-      "  dt-opt --replan shrink.dtplan changed.json -o again.dtplan\n");
+      "  dt-opt --replan shrink.dtplan changed.json -o again.dtplan\n"
+      "  dt-opt --replan shrink.dtplan --requests < lines.jsonl\n");
   DialectRegistry registry;
   registry.insert<dt::DTDialect>();
   dt::registerDtPasses();
@@ -469,5 +568,5 @@ int main(int argc, char **argv) {
       registerCLIOptions("DynaTrain transition compiler", registry);
   hideOtherOptions();
   auto [input, output] = parseCLIOptions(argc, argv, overview);
-  return run({input, output, emit, replan, chainSet, json}, registry);
+  return run({input, output, emit, replan, requests, chainSet, json}, registry);
 }

@@ -16,14 +16,24 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
+
+namespace llvm::json {
+class OStream;
+} // namespace llvm::json
 
 namespace dt {
 
-struct Replan {
-  explicit Replan(dtrt::PlanReader plan) : plan(std::move(plan)) {}
+/// Programs of a plan that have been read, by device.
+using HeldPrograms =
+    std::unordered_map<uint32_t, std::shared_ptr<const dtrt::RankProgram>>;
 
-  dtrt::PlanReader plan; // the old one
+struct Replan {
+  explicit Replan(std::shared_ptr<const dtrt::PlanReader> plan)
+      : plan(std::move(plan)) {}
+
+  std::shared_ptr<const dtrt::PlanReader> plan; // the old one
   /// What it moved, in the flows of the new transition, as RouteTransfers has
   /// read it. Empty: nothing can be kept.
   OldMoves moves;
@@ -32,6 +42,10 @@ struct Replan {
   /// Programs that this process has verified, of plans like the old one; null:
   /// none.
   std::shared_ptr<dtrt::VerifiedPrograms> known;
+  /// Whether those of the new plan take the place of the old one's there.
+  bool replacesKnown = false;
+  /// Those of the old plan that need not be read again; null: none.
+  std::shared_ptr<const HeldPrograms> held;
   /// Where no programs can be copied: from zero, not around the old plan.
   bool copiesOnly = false;
 
@@ -52,6 +66,8 @@ struct Replan {
   std::vector<std::string> report() const;
   /// The same as one JSON object, for programs.
   std::string reportJson() const;
+  /// The members of that object.
+  void writeReport(llvm::json::OStream &json) const;
 
 private:
   /// Why nothing was kept; empty where something was.

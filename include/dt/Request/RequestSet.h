@@ -16,6 +16,10 @@
 
 namespace dt {
 
+namespace json {
+struct Json;
+} // namespace json
+
 class RequestSet {
 public:
   /// Reads all but the layouts. On a mistake nullopt, with `error` set to one
@@ -23,6 +27,9 @@ public:
   static std::optional<RequestSet> read(const std::string &json,
                                         const std::string &directory,
                                         std::string &error);
+  /// Of what was parsed before.
+  static std::optional<RequestSet>
+  read(json::Json request, const std::string &directory, std::string &error);
   RequestSet(RequestSet &&) noexcept;
   ~RequestSet();
 

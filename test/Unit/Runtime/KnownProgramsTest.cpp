@@ -11,6 +11,7 @@
 
 #include "dtrt/verify/Verifier.h"
 
+#include <algorithm>
 #include <atomic>
 #include <gtest/gtest.h>
 
@@ -22,9 +23,17 @@ namespace {
 /// Measures plans one after the other, as who makes many does.
 class Measurer {
 public:
-  Result<PlanSummary> measure(const TestPlan &plan) {
+  /// A plan that is verified, and held.
+  std::string hold(const TestPlan &plan) {
+    auto reader = PlanReader::fromBytes(plan.bytes());
+    if (!reader.ok())
+      return reader.status().message();
+    return verifyPlan(*reader, /*facts=*/nullptr, &known).message();
+  }
+  Result<PlanSummary> measure(const TestPlan &plan, bool replaces = true) {
     MeasureOptions options;
     options.known = &known;
+    options.replacesKnown = replaces;
     options.features = &features;
     options.visit = [&](const RankProgram &program) -> Status {
       ++(program.instructions.empty() ? numKnown : numRead);
@@ -79,6 +88,36 @@ TEST(KnownPrograms, OthersAreRead) {
   firstOf(broken, 0, Opcode::Copy).segments.resize(2);
   EXPECT_NE(measurer.fault(broken), "");
   EXPECT_EQ(measurer.fault(plan), "");
+}
+
+/// The same copies in another order: right, in other bytes.
+static TestPlan inAnotherOrder(TestPlan plan) {
+  std::vector<Segment> &segments = firstOf(plan, 0, Opcode::Copy).segments;
+  std::rotate(segments.begin(), segments.begin() + 2, segments.end());
+  return plan;
+}
+
+TEST(KnownPrograms, OfAHeldPlanStay) {
+  Measurer measurer;
+  TestPlan held = reshapePlan(), other = inAnotherOrder(held);
+  ASSERT_NE(held.bytes(), other.bytes());
+  ASSERT_EQ(measurer.hold(held), "");
+  for (int i = 0; i < 2; ++i) { // what is found of the other one is forgotten
+    ASSERT_TRUE(measurer.measure(other, /*replaces=*/false).ok());
+    EXPECT_EQ(measurer.numRead, 1u);
+  }
+  ASSERT_TRUE(measurer.measure(held, /*replaces=*/false).ok());
+  EXPECT_EQ(measurer.numRead, 0u);
+}
+
+TEST(KnownPrograms, OfTheLastPlanReplaceThem) {
+  Measurer measurer;
+  TestPlan first = reshapePlan(), second = inAnotherOrder(first);
+  ASSERT_TRUE(measurer.measure(first).ok());
+  for (const TestPlan &plan : {second, first}) {
+    ASSERT_TRUE(measurer.measure(plan).ok());
+    EXPECT_EQ(measurer.numRead, 1u);
+  }
 }
 
 TEST(KnownPrograms, HideNoFault) {

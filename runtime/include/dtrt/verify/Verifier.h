@@ -54,9 +54,11 @@ struct MeasureOptions {
   /// Sees the ranks and shards of every program.
   ProgramVisitor visit = nullptr;
   /// Programs that this process has found right before, as they are stored, for
-  /// plans like this one; null: none. What was found is taken from there, and
-  /// what is found now is added.
+  /// plans like this one; null: none. What was found is taken from there.
   VerifiedPrograms *known = nullptr;
+  /// Whether what is found now is added there, in the place of what was known
+  /// of the same devices.
+  bool replacesKnown = true;
   /// What the programs need, once all are right; null: nobody asks.
   FeatureSet *features = nullptr;
   /// The highest wave that something is sent in, once all are right; -1: in
@@ -71,8 +73,10 @@ Result<PlanSummary> measurePlan(const PlanReader &plan,
                                 const MeasureOptions &options = {});
 
 /// The first fault, with device, instruction and cause. Programs are read one
-/// at a time. Fills `facts` when there is none.
-Status verifyPlan(const PlanReader &plan, VerifiedPlan *facts = nullptr);
+/// at a time. Fills `facts` when there is none, and adds the programs to
+/// `known`.
+Status verifyPlan(const PlanReader &plan, VerifiedPlan *facts = nullptr,
+                  VerifiedPrograms *known = nullptr);
 
 /// What is wrong with one program, and the instruction where it shows;
 /// UINT32_MAX where none does.

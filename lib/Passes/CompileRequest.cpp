@@ -1,0 +1,34 @@
+//===- CompileRequest.cpp - One transition to a plan file -----------------===//
+
+#include "CompileRequest.h"
+
+#include "dt/Passes/DiagnosticText.h"
+#include "dt/Passes/ImportRequest.h"
+#include "dt/Passes/Pipelines.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/Pass/PassManager.h"
+
+using namespace mlir;
+
+namespace dt {
+
+LogicalResult compileRequest(const Request &request, const RequestCall &call,
+                             std::vector<std::string> &lines) {
+  MLIRContext context(call.threading);
+  context.printOpOnDiagnostic(false); // nobody wrote the op of a request
+  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+    lines.push_back(lineOf(diagnostic, call.subject));
+    return success();
+  });
+  OwningOpRef<ModuleOp> module = importRequest(request, call.file, &context);
+  PassManager passes(&context);
+  if (call.from)
+    buildReplanPipeline(passes, call.from, call.output);
+  else
+    buildCompilePipeline(passes, call.output);
+  return passes.run(*module);
+}
+
+} // namespace dt
