@@ -2,7 +2,7 @@
 """Flat mode on the benchmark set: what devices hold, and what it costs.
 
     bench/flat_memory.py [--bin build/bin] [--case NAME...] [--cap 64MiB...]
-                         [--granularity page tensor]
+                         [--granularity page tensor] [--repeat N]
                          [--scaled [--layers N]] [--json FILE]
 
 Compiles every case of bench/cases.py at full size in both memory modes for each
@@ -10,7 +10,8 @@ staging limit, and has `dt-plan verify` check the flat plan. One row per case
 and limit: the most bytes that a device holds above the larger of its source and
 its destination, the predicted time over that of rollback under the same limit
 and over the lower bound, counts, sizes, and seconds of CPU time to compile (and
-in parts of rollback's) and to verify. Exits with 1 when a plan is refused or a
+in parts of rollback's) and to verify. With --repeat both modes are compiled so
+many times, in turns, and the seconds are medians. Exits with 1 when a plan is refused or a
 device holds more than the limit.
 
 By tensor, a limit that is too small for the largest tensors is replaced by the
@@ -33,6 +34,7 @@ import json
 import math
 import re
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -58,10 +60,14 @@ def parse_arguments():
         default=["page"],
         choices=["page", "tensor"],
     )
+    parser.add_argument("--repeat", type=int, default=1, metavar="N")
     parser.add_argument("--scaled", action="store_true")
     parser.add_argument("--layers", type=int, metavar="N")
     parser.add_argument("--json", type=Path)
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.repeat < 1:
+        parser.error(f"--repeat {options.repeat}, expected at least 1")
+    return options
 
 
 def bytes_of(size):
@@ -204,10 +210,16 @@ def local_bytes(facts):
 
 
 def compare_modes(folder, case, cap, options, granularity):
-    _, fast, fast_s = compile_case(case, cap, "rollback", options, folder)
-    plan, facts, seconds = compile_case(
-        case, cap, "flat", options, folder, granularity
-    )
+    all_seconds, all_fast_s = [], []
+    for _ in range(options.repeat):
+        _, fast, fast_s = compile_case(case, cap, "rollback", options, folder)
+        plan, facts, seconds = compile_case(
+            case, cap, "flat", options, folder, granularity
+        )
+        all_seconds.append(seconds)
+        all_fast_s.append(fast_s)
+    seconds = statistics.median(all_seconds)
+    fast_s = statistics.median(all_fast_s)
     row = {"case": case.name, "granularity": granularity, "cap": cap}
     row |= {"compile_s": seconds, "rollback_compile_s": fast_s}
     for problem in (fast, facts):
