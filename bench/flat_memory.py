@@ -11,8 +11,8 @@ and limit: the most bytes that a device holds above the larger of its source and
 its destination, the predicted time over that of rollback under the same limit
 and over the lower bound, counts, sizes, and seconds of CPU time to compile (and
 in parts of rollback's) and to verify. With --repeat both modes are compiled so
-many times, in turns, and the seconds are medians. Exits with 1 when a plan is refused or a
-device holds more than the limit.
+many times, in turns, and the seconds are medians. Exits with 1 when a plan is
+refused or a device holds more than the limit.
 
 By tensor, a limit that is too small for the largest tensors is replaced by the
 one that the refusal names; the column "limit" has it.
