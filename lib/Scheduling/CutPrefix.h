@@ -9,6 +9,10 @@
 
 namespace dt {
 
+/// Less than this part of a message is left empty rather than filled by cutting
+/// a slice of a box in two.
+constexpr int64_t kEmptyFraction = 64;
+
 /// Cuts a prefix of at most `elements` off `box`, which becomes the rest; what
 /// lies between (when a slice is cut) goes to `between`, in order. Slices are
 /// cut only when `cutSlices`. False: nothing fits.

@@ -19,10 +19,6 @@ namespace {
 
 constexpr int32_t kFree = -1;
 
-/// Less than this part of a message is left empty rather than filled by cutting
-/// a slice of a box in two.
-constexpr int64_t kEmptyFraction = 64;
-
 using Pair = DevicePair;
 
 /// Free moves of a pair, those that are passed on first.

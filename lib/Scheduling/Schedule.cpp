@@ -56,10 +56,6 @@ using namespace dt;
 
 namespace {
 
-/// Space in a message below this fraction of it is left empty rather than
-/// filled by cutting a slice of a box in two.
-constexpr int64_t kFillFraction = 64;
-
 /// A move with what of its box is still to be sent.
 struct Waiting {
   uint32_t move = 0;
@@ -263,7 +259,7 @@ void Scheduler::emit(uint32_t index, const Box &box, int32_t wave) {
 /// returns its bytes.
 int64_t Scheduler::fill(Edge &edge, int64_t room, int32_t wave) {
   room = std::max(room, width(edge.ready.front().move));
-  const int64_t small = room / kFillFraction;
+  const int64_t small = room / kEmptyFraction;
   int64_t sent = 0;
   while (!edge.ready.empty()) {
     auto [index, box] = edge.ready.front();
