@@ -55,7 +55,7 @@ void FlatOrder::addDevices(const FlatInput &input) {
 }
 
 /// Among those that hold anything on a side.
-uint32_t FlatOrder::placeOf(int64_t device) {
+uint32_t FlatOrder::placeOf(int64_t device) const {
   auto isBefore = [](const Device &a, int64_t number) {
     return a.number < number;
   };
@@ -85,13 +85,20 @@ void FlatOrder::addBlocks() {
   }
 }
 
-const FlatOrder::Block &FlatOrder::blockOf(const FlatJob &job) const {
-  return blocks[job.cohort][size_t(job.block)];
+const FlatOrder::Block &FlatOrder::blockOf(const Job &job) const {
+  return blocks[job.cohort][job.block];
 }
 
-void FlatOrder::addAlone(const FlatJob &job) {
-  sequence.push_back({job.cohort, job.number, job.numMembers,
-                      blockOf(job).changes, job.numMembers});
+/// Without its changes.
+FlatOrder::Job &FlatOrder::add(const FlatJob &job) {
+  return sequence.emplace_back(
+      Job{job.cohort, uint32_t(job.block), job.number, job.numMembers, {}, 1});
+}
+
+void FlatOrder::addAlone(const FlatJob &from) {
+  Job &job = add(from);
+  job.changes = blockOf(job).changes;
+  job.times = job.members;
 }
 
 /// Shared storages come with the first of the jobs and go with the last.
@@ -99,9 +106,9 @@ void FlatOrder::addTogether(const FlatStorages &storages, const FlatJob *first,
                             const FlatJob *last) {
   const size_t begin = sequence.size();
   for (const FlatJob *job = first; job != last; ++job)
-    sequence.push_back({job->cohort, job->number, job->numMembers, {}, 1});
+    add(*job);
   auto effects = storages.effectsOf(*storages.groupOf(first->cohort));
-  auto add = [&](Job &job, bool creates, bool frees) {
+  auto change = [&](Job &job, bool creates, bool frees) {
     job.changes.first = uint32_t(changes.size());
     for (const auto &[number, effect] : effects)
       if (effect.created || effect.freed) // others may only pass it on
@@ -110,9 +117,9 @@ void FlatOrder::addTogether(const FlatStorages &storages, const FlatJob *first,
     job.changes.last = uint32_t(changes.size());
   };
   const bool isOne = last - first == 1;
-  add(sequence[begin], /*creates=*/true, /*frees=*/isOne);
+  change(sequence[begin], /*creates=*/true, /*frees=*/isOne);
   if (!isOne)
-    add(sequence.back(), /*creates=*/false, /*frees=*/true);
+    change(sequence.back(), /*creates=*/false, /*frees=*/true);
 }
 
 void FlatOrder::addOrder(const FlatInput &input, std::vector<FlatJob> order) {
@@ -176,11 +183,9 @@ uint32_t FlatOrder::extend(std::vector<int64_t> room, uint32_t first) const {
 void FlatOrder::countOpen() {
   std::vector<int32_t> change(sequence.size() + 1, 0);
   for (uint32_t i = 0; i < sequence.size(); ++i) {
-    const std::vector<JobEffects> &blocks =
-        jobs->byCohort()[sequence[i].cohort].effects;
-    int64_t block = sequence[i].number % int64_t(blocks.size());
-    change[i + 1] += block == 0;
-    change[i + 1] -= block + 1 == int64_t(blocks.size());
+    const Job &job = sequence[i];
+    change[i + 1] += job.block == 0;
+    change[i + 1] -= job.block + 1 == blocks[job.cohort].size();
   }
   open.assign(change.size(), 0);
   std::partial_sum(change.begin(), change.end(), open.begin());
@@ -233,8 +238,7 @@ FlatOrder::copiesOf(const FlatPhase &phase) const {
   for (const auto &[cohort, own] : jobsByCohort(phase))
     for (uint32_t number : own) {
       const Job &job = sequence[number];
-      const std::vector<Block> &all = blocks[cohort];
-      const Range &range = all[size_t(job.number) % all.size()].copies;
+      const Range &range = blockOf(job).copies;
       for (uint32_t i = range.first; i < range.last; ++i)
         byDevice[copies[i].device].push_back(
             {number, copies[i].bytes * job.members});

@@ -295,6 +295,7 @@ Sequencer::Due Sequencer::take(size_t at) {
   const Choice &choice = choices[at];
   auto members = double(choice.due.job.numMembers);
   for (const Effect &effect : *choice.block) {
+    // What is done, twice: so it stands in what choices cost.
     std::array<std::pair<size_t, double>, std::tuple_size_v<Bytes>> done;
     size_t numDone = 0, place = 0;
     for (size_t i = 0; i < effect.bytes.size(); ++i)

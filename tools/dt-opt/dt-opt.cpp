@@ -10,7 +10,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "dt/Dialect/Dialect.h"
-#include "dt/Geometry/Limits.h"
 #include "dt/Passes/CompileSet.h"
 #include "dt/Passes/DiagnosticText.h"
 #include "dt/Passes/Files.h"
@@ -331,6 +330,8 @@ bool checkRequestsCall(const Invocation &call, const MlirOptMainConfig &config,
       : call.input == "-" && call.replan == "-"
           ? "the requests and the old plan are both standard input"
       : call.emit == Emit::Mlir || !passes.empty() ? kReplansToPlan.data()
+      : call.chainSet ? "--chain-set is for a request of several plans, and a "
+                        "line of --requests asks for one"
       : call.output != "-" ? "each line of --requests names its own output"
                            : nullptr;
   if (problem)
@@ -356,9 +357,8 @@ void takeMemoryAhead() {
 #endif
   constexpr size_t kBlock = size_t(1) << 20;
   std::vector<std::unique_ptr<char[]>> blocks;
-  for (size_t bytes = 0; bytes < kBytes; bytes += kBlock) {
+  for (size_t bytes = 0; bytes < kBytes; bytes += kBlock)
     blocks.push_back(std::make_unique<char[]>(kBlock)); // zeroed
-  }
 #endif
 }
 

@@ -124,15 +124,17 @@ private:
   /// A job of the order: job `number` of its cohort.
   struct Job {
     uint32_t cohort = 0;
+    uint32_t block = 0;
     int64_t number = 0;
     int64_t members = 0; // tensors
     Range changes;
     int64_t times = 0; // that it does these changes
   };
   void addDevices(const FlatInput &input);
-  uint32_t placeOf(int64_t device);
+  uint32_t placeOf(int64_t device) const;
   void addBlocks();
-  const Block &blockOf(const FlatJob &job) const;
+  const Block &blockOf(const Job &job) const;
+  Job &add(const FlatJob &job);
   void addAlone(const FlatJob &job);
   void addTogether(const FlatStorages &storages, const FlatJob *first,
                    const FlatJob *last);
