@@ -12,6 +12,8 @@
 #include "gtest/gtest.h"
 
 #include <algorithm>
+#include <array>
+#include <map>
 #include <set>
 
 using namespace dt;
@@ -374,6 +376,26 @@ size_t countRightPhases(std::mt19937 &random) {
   return phases.size();
 }
 
+/// What a device holds at most above the larger of its sides, when all of both
+/// is there.
+int64_t smallerSide(const FlatCase &flat) {
+  std::map<int64_t, std::array<int64_t, 2>> held; // source, destination
+  for (int side : {0, 1}) {
+    const ShardIndex &index = side == 0 ? flat.source : flat.destination;
+    for (int64_t device : index.devices())
+      for (const ShardIndex::Entry &entry : index.shardsOf(device)) {
+        const FlatFlow &flow = flat.flows[entry.flow];
+        held[device][side] +=
+            entry.shard->numMembers() * entry.shard->elementsPerMember() *
+            (side == 0 ? flow.source : flow.destination).front().width;
+      }
+  }
+  int64_t most = 0;
+  for (const auto &[device, bytes] : held)
+    most = std::max(most, std::min(bytes[0], bytes[1]));
+  return most;
+}
+
 /// Schedules the case in little room, at random. The most that a device holds
 /// is at most that room; `tight` counts cases that take more than half of it.
 void keepsToRoom(const FlatCase &flat, const FlatInput &input,
@@ -459,6 +481,9 @@ TEST(FlatOrder, WholeStoragesKeepToTheRoomToo) {
     FlatInput input = flat.input(kWholeBuffers);
     SCOPED_TRACE("trial " + std::to_string(trial));
     ASSERT_NO_FATAL_FAILURE(keepsToRoom(flat, input, random, tight));
+    // Nothing counts twice, in whatever order its users come.
+    ASSERT_LE(FlatOrder(input, /*jobBytes=*/100).neededBytes(),
+              smallerSide(flat));
     for (const FlatFlow &flow : flat.flows)
       shared += flow.source[0].storage >= 0;
   }
