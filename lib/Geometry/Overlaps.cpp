@@ -9,6 +9,7 @@
 #include "dt/Geometry/Overlaps.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 namespace dt {
@@ -27,6 +28,16 @@ constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 struct SplitPlane {
   int dim = -1; // -1: no plane is worth it
   int64_t at = 0;
+};
+
+/// The extents of some boxes in one dim.
+struct Sample {
+  std::array<Interval, kSampleSize> extents;
+  size_t count = 0;
+
+  void add(Interval extent) { extents[count++] = extent; }
+  const Interval *begin() const { return extents.data(); }
+  const Interval *end() const { return begin() + count; }
 };
 
 class Bisection {
@@ -133,15 +144,13 @@ private:
     SplitPlane best;
     size_t strideA = (middle - begin + kSampleSize - 1) / kSampleSize;
     size_t strideB = (end - middle + kSampleSize - 1) / kSampleSize;
-    std::vector<Interval> sampleA, sampleB;
     double bestShare = kLargestUsefulShare;
     for (unsigned dim = 0; dim < rank; ++dim) {
-      sampleA.clear();
-      sampleB.clear();
+      Sample sampleA, sampleB;
       for (size_t i = begin; i < middle; i += strideA)
-        sampleA.push_back(intersect(a[stack[i]][dim], bounds[dim]));
+        sampleA.add(intersect(a[stack[i]][dim], bounds[dim]));
       for (size_t i = middle; i < end; i += strideB)
-        sampleB.push_back(intersect(b[stack[i]][dim], bounds[dim]));
+        sampleB.add(intersect(b[stack[i]][dim], bounds[dim]));
       int64_t at = 0;
       if (!middleCut(sampleA, sampleB, at))
         continue;
@@ -155,30 +164,31 @@ private:
   }
 
   /// The median of the lower ends; of those above the least, if that is it.
-  static bool middleCut(const std::vector<Interval> &sampleA,
-                        const std::vector<Interval> &sampleB, int64_t &at) {
-    std::vector<int64_t> starts;
-    for (Interval extent : sampleA)
-      starts.push_back(extent.lo);
-    for (Interval extent : sampleB)
-      starts.push_back(extent.lo);
-    std::sort(starts.begin(), starts.end());
-    auto middle = starts.begin() + starts.size() / 2;
-    if (*middle == starts.front())
-      middle = std::upper_bound(middle, starts.end(), starts.front());
-    if (middle == starts.end())
-      return false;
+  static bool middleCut(const Sample &sampleA, const Sample &sampleB,
+                        int64_t &at) {
+    std::array<int64_t, 2 * kSampleSize> starts;
+    auto end = starts.begin();
+    for (const Sample *sample : {&sampleA, &sampleB})
+      for (Interval extent : *sample)
+        *end++ = extent.lo;
+    auto middle = starts.begin() + (end - starts.begin()) / 2;
+    std::nth_element(starts.begin(), middle, end);
+    const int64_t least = *std::min_element(starts.begin(), middle + 1);
     at = *middle;
-    return true;
+    if (at > least)
+      return true;
+    at = kMax;
+    for (auto start = middle; start != end; ++start)
+      if (*start > least)
+        at = std::min(at, *start);
+    return at != kMax;
   }
 
   /// Candidate pairs of the larger side of a cut, as a share of those before:
   /// small for even cuts through few boxes.
-  static double candidateShare(const std::vector<Interval> &sampleA,
-                               const std::vector<Interval> &sampleB,
+  static double candidateShare(const Sample &sampleA, const Sample &sampleB,
                                int64_t at) {
-    auto countSides = [&](const std::vector<Interval> &sample, double &below,
-                          double &above) {
+    auto countSides = [&](const Sample &sample, double &below, double &above) {
       for (Interval extent : sample) {
         below += extent.lo < at;
         above += extent.hi > at;
@@ -187,7 +197,7 @@ private:
     double belowA = 0, aboveA = 0, belowB = 0, aboveB = 0;
     countSides(sampleA, belowA, aboveA);
     countSides(sampleB, belowB, aboveB);
-    double total = double(sampleA.size()) * double(sampleB.size());
+    double total = double(sampleA.count) * double(sampleB.count);
     double below = belowA * belowB / total;
     double above = aboveA * aboveB / total;
     return std::max(below, above);

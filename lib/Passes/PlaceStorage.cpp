@@ -52,15 +52,20 @@ using Kind = PlanStep::Kind;
 /// The start of the program: storage that nobody reads goes after this step.
 constexpr int64_t kAtStart = -1;
 
-/// Buffers that a device has of a shard, in states of one width: one per
+/// States of a flow, on one side, that are touched alike.
+struct StateGroup {
+  uint64_t states = 0;
+  int64_t width = 0; // bytes of an element in all of them
+};
+
+/// Buffers that a device has of a shard, in the states of a group: one per
 /// member, numbered by position in the shard, row-major.
 struct Buffers {
   bool creates = false; // of the destination
   uint32_t flow = 0;
   uint32_t number = 0; // of the shard, among the device's of the flow
   const Shard *shard = nullptr;
-  uint64_t states = 0;
-  int64_t width = 0; // bytes of an element in each of them
+  StateGroup group;
   uint32_t first = 0;
 };
 
@@ -125,6 +130,62 @@ struct Event {
   /// What one op of a window names.
   auto key() const { return std::make_tuple(creates, flow, states, number); }
 };
+
+//===----------------------------------------------------------------------===//
+// States
+//===----------------------------------------------------------------------===//
+
+/// The states of all flows in groups, on both sides. Where storages are shared,
+/// each state is one.
+class StateGroups {
+public:
+  StateGroups(const TransportPlan &plan, int64_t pageBytes);
+
+  const std::vector<StateGroup> &of(bool creates, uint32_t flow) const {
+    return groups[creates][flow];
+  }
+  int64_t pageElements(bool creates, uint32_t flow) const {
+    return pages[creates][flow];
+  }
+
+private:
+  std::vector<std::vector<StateGroup>> groups[2]; // source, destination
+  std::vector<int64_t> pages[2];
+};
+
+StateGroups::StateGroups(const TransportPlan &plan, int64_t pageBytes) {
+  // Which states pieces write, and read, together.
+  std::vector<std::vector<uint64_t>> together[2];
+  for (std::vector<std::vector<uint64_t>> &side : together)
+    side.resize(plan.flows.size());
+  for (uint32_t flow = 0; flow < plan.flows.size(); ++flow) {
+    const PlanFlow &of = plan.flows[flow];
+    together[true][flow].push_back(of.states);
+    together[false][of.readsFrom].push_back(of.readStates);
+  }
+  for (bool creates : {false, true})
+    for (uint32_t flow = 0; flow < plan.flows.size(); ++flow) {
+      const PlanFlow &of = plan.flows[flow];
+      const auto &buffers = creates ? of.destinationBuffers : of.sourceBuffers;
+      std::vector<StateGroup> &own = groups[creates].emplace_back();
+      pages[creates].push_back(dt::pageElements(buffers, pageBytes));
+      auto areAlike = [&](uint64_t states, uint64_t others) {
+        return of.storages.empty() &&
+               llvm::all_of(together[creates][flow], [&](uint64_t touched) {
+                 return !(touched & states) == !(touched & others);
+               });
+      };
+      for (const FlowBuffers &added : buffers) {
+        auto group = llvm::find_if(own, [&](const StateGroup &known) {
+          return areAlike(known.states, added.states);
+        });
+        if (group == own.end())
+          group = own.insert(own.end(), StateGroup());
+        group->states |= added.states;
+        group->width += added.width * llvm::popcount(added.states);
+      }
+    }
+}
 
 //===----------------------------------------------------------------------===//
 // Members of a shard
@@ -199,11 +260,12 @@ bool startsRow(const Shard &shard, int64_t position) {
 
 class DeviceStorage {
 public:
-  DeviceStorage(const TransportPlan &plan, const ShardIndex &source,
-                const ShardIndex &destination, const StayingShards &staying,
-                ArrayRef<uint32_t> lastSteps, int64_t pageBytes, int64_t device)
-      : plan(plan), source(source), destination(destination), staying(staying),
-        lastSteps(lastSteps), pageBytes(pageBytes), device(device) {}
+  DeviceStorage(const TransportPlan &plan, const StateGroups &groups,
+                const ShardIndex &source, const ShardIndex &destination,
+                const StayingShards &staying, ArrayRef<uint32_t> lastSteps,
+                int64_t device)
+      : plan(plan), groups(groups), source(source), destination(destination),
+        staying(staying), lastSteps(lastSteps), device(device) {}
 
   /// `pieces`: those that the device reads or writes, with the kinds of their
   /// steps, in order.
@@ -219,16 +281,13 @@ private:
                MutableArrayRef<Touch> touches);
   void addAllRuns();
   void shareStorages();
-  const std::vector<FlowBuffers> &groupsOf(bool creates, uint32_t flow) const {
-    const PlanFlow &of = plan.flows[flow];
-    return creates ? of.destinationBuffers : of.sourceBuffers;
-  }
 
   const TransportPlan &plan;
+  const StateGroups &groups;
   const ShardIndex &source, &destination;
   const StayingShards &staying;
   ArrayRef<uint32_t> lastSteps;
-  int64_t pageBytes, device;
+  int64_t device;
   /// Per shard of the device, the place of its first buffers; kUnplaced where
   /// it stays, or no state of it is stored. Source, destination.
   std::vector<uint32_t> firstOf[2];
@@ -243,15 +302,15 @@ void DeviceStorage::numberBuffers() {
     const std::vector<ShardIndex::Entry> &shards = index.shardsOf(device);
     firstOf[creates].assign(shards.size(), kUnplaced);
     for (uint32_t flow = 0; flow < plan.flows.size(); ++flow) {
-      if (staying.allOf(flow, device) || groupsOf(creates, flow).empty())
+      if (staying.allOf(flow, device) || groups.of(creates, flow).empty())
         continue;
       uint32_t number = 0;
       for (uint32_t own : index.numbersOf(flow, device)) {
         const Shard *shard = shards[own].shard;
         firstOf[creates][own] = uint32_t(found.buffers.size());
-        for (const FlowBuffers &group : groupsOf(creates, flow)) {
-          found.buffers.push_back({creates, flow, number, shard, group.states,
-                                   group.width, numBuffers});
+        for (const StateGroup &group : groups.of(creates, flow)) {
+          found.buffers.push_back(
+              {creates, flow, number, shard, group, numBuffers});
           numBuffers += uint32_t(shard->numMembers());
         }
         ++number;
@@ -265,19 +324,17 @@ void DeviceStorage::touch(bool creates, uint32_t flow, uint64_t states,
                           uint32_t step, const Box &box, uint32_t number) {
   if (number == kUnplaced || firstOf[creates][number] == kUnplaced)
     return;
-  const Buffers *groups = found.buffers.data() + firstOf[creates][number];
-  const Shard &shard = *groups->shard;
-  Interval elements = *localSpan(shard, box);
-  for (size_t group = 0; group < groupsOf(creates, flow).size(); ++group) {
-    if (!(groups[group].states & states))
-      continue;
-    int64_t page = std::max<int64_t>(1, pageBytes / groups[group].width);
-    Interval pages = wholePages(elements, page, shard.elementsPerMember());
-    forEachRow(shard, box, [&](int64_t member, int64_t count) {
-      touches.push_back({groups[group].first + uint32_t(member),
-                         uint32_t(count), step, pages});
-    });
-  }
+  const Buffers *own = found.buffers.data() + firstOf[creates][number];
+  const Shard &shard = *own->shard;
+  Interval pages =
+      wholePages(*localSpan(shard, box), groups.pageElements(creates, flow),
+                 shard.elementsPerMember());
+  for (size_t i = 0; i < groups.of(creates, flow).size(); ++i)
+    if (own[i].group.states & states)
+      forEachRow(shard, box, [&](int64_t member, int64_t count) {
+        touches.push_back({own[i].first + uint32_t(member), uint32_t(count),
+                           step, pages});
+      });
 }
 
 /// What of the source a piece reads.
@@ -398,7 +455,7 @@ void DeviceStorage::shareStorages() {
     // Where storages are shared, each state has buffers of its own.
     storageOf.push_back(std::nullopt);
     if (!storages.empty())
-      storageOf.back() = {of.creates, storages[llvm::countr_zero(of.states)]};
+      storageOf.back() = {of.creates, storages[llvm::countr_zero(of.group.states)]};
   }
   std::map<Key, int64_t> steps;
   found.forEach([&](uint32_t at, const Run &run) {
@@ -486,8 +543,8 @@ private:
   void addLoads(const DeviceRuns &own, uint32_t device) {
     own.forEach([&](uint32_t at, const Run &run) {
       const Buffers &of = own.buffers[at];
-      int64_t bytes = run.elements.size() * of.width *
-                      llvm::popcount(of.states) * int64_t(run.count);
+      int64_t bytes =
+          run.elements.size() * of.group.width * int64_t(run.count);
       if (run.step == kAtStart) {
         free[device] += bytes;
         return;
@@ -634,11 +691,11 @@ std::vector<Event> joinStates(const DeviceRuns &own,
       const Part &part = sorted[i];
       const Buffers &of = own.buffers[part.buffers];
       if (i > first && place(sorted[i - 1]) == place(part))
-        events.back().states |= of.states;
+        events.back().states |= of.group.states;
       else
         events.push_back({of.creates, part.window, of.flow, of.number,
-                          of.states, of.shard, part.elements, part.member,
-                          part.count});
+                          of.group.states, of.shard, part.elements,
+                          part.member, part.count});
     }
   }
   return events;
@@ -698,6 +755,7 @@ StoragePlacement placeStorage(const TransitionReading &reading) {
   ShardIndex source = indexShards(plan.flows, /*source=*/true);
   ShardIndex destination = indexShards(plan.flows, /*source=*/false);
   StayingShards staying(plan, source, destination);
+  StateGroups groups(plan, reading.info->pageBytes());
   std::vector<uint32_t> lastSteps = plan.lastSteps();
   auto pieces = piecesByDevice(plan);
   std::vector<int64_t> devices;
@@ -705,8 +763,8 @@ StoragePlacement placeStorage(const TransitionReading &reading) {
     devices.push_back(device);
   std::vector<DeviceRuns> runs(devices.size());
   parallelFor(context, 0, devices.size(), [&](size_t i) {
-    runs[i] = DeviceStorage(plan, source, destination, staying, lastSteps,
-                            reading.info->pageBytes(), devices[i])
+    runs[i] = DeviceStorage(plan, groups, source, destination, staying,
+                            lastSteps, devices[i])
                   .find(pieces.at(devices[i]));
   });
   StoragePlacement out;

@@ -436,21 +436,22 @@ std::vector<JobEffects> FlatJobs::effectsOf(const Cohort &cohort) const {
       std::reverse(list.begin(), list.end());
     const ShardIndex &index = destination ? input.destination : input.source;
     int64_t end = index.shardsOf(device)[shard].shard->elementsPerMember();
-    const FlatFlow &widths = input.flows[flow];
+    const FlatFlow &of = input.flows[flow];
+    const std::vector<FlatStates> &states =
+        destination ? of.destination : of.source;
+    int64_t width = 0; // shared storages: FlatStorages
+    for (const FlatStates &group : states)
+      width += group.storage < 0 ? group.width * group.count : 0;
+    if (width == 0)
+      continue;
+    int64_t page = pageElements(states, input.pageBytes);
     size_t place = table.placeOf(device);
-    for (const FlatStates &states :
-         destination ? widths.destination : widths.source) {
-      if (states.storage >= 0)
-        continue; // FlatStorages
-      Painted painted;
-      int64_t page = std::max<int64_t>(1, input.pageBytes / states.width);
-      for (const Touch &touch : list) {
-        JobEffect &effect = table.of(size_t(touch.block), place);
-        int64_t &bytes = destination ? effect.created : effect.freed;
-        painted.add(wholePages(touch.elements, page, end), [&](Interval part) {
-          bytes += part.size() * states.width * states.count;
-        });
-      }
+    Painted painted;
+    for (const Touch &touch : list) {
+      JobEffect &effect = table.of(size_t(touch.block), place);
+      int64_t &bytes = destination ? effect.created : effect.freed;
+      painted.add(wholePages(touch.elements, page, end),
+                  [&](Interval part) { bytes += part.size() * width; });
     }
   }
   addTraffic(cohort, table);

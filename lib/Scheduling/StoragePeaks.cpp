@@ -14,6 +14,8 @@
 
 #include "StoragePeaks.h"
 
+#include "dt/Geometry/Painted.h"
+
 #include <algorithm>
 #include <limits>
 
@@ -63,13 +65,12 @@ int64_t totalOf(const Changes &changes) {
   return bytes;
 }
 
-/// Adds what one group of states of a shard has to the waves that its pages
-/// belong to.
+/// Adds what one group of states of a shard has to the waves that its pages, of
+/// `page` elements, belong to.
 void addPages(const Shard &shard, const std::vector<Touch> &touches,
-              FlatStates states, int64_t pageBytes, bool destination,
+              FlatStates states, int64_t page, bool destination,
               Changes &changes) {
   int64_t end = shard.elementsPerMember();
-  int64_t page = std::max<int64_t>(1, pageBytes / states.width);
   int64_t pages = (end + page - 1) / page;
   std::vector<int32_t> waves(size_t(pages * shard.numMembers()),
                              destination ? kNever : kBefore);
@@ -116,10 +117,13 @@ public:
         if (flow.stays(device))
           continue;
         auto found = touches.find({device, i});
-        for (FlatStates states : destination ? flow.destination : flow.source)
+        const std::vector<FlatStates> &all =
+            destination ? flow.destination : flow.source;
+        int64_t page = pageElements(all, storage.pageBytes);
+        for (FlatStates states : all)
           addPages(*shards[i].shard,
-                   found == touches.end() ? none : found->second, states,
-                   storage.pageBytes, destination,
+                   found == touches.end() ? none : found->second, states, page,
+                   destination,
                    states.storage < 0 ? out[device]
                                       : shared[{device, states.storage}]);
       }

@@ -6,6 +6,8 @@
 #include "dt/Geometry/Box.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <map>
 
 namespace dt {
@@ -70,6 +72,17 @@ private:
 
 /// Pages, in bytes, that are larger than any buffer: buffers come and go whole.
 constexpr int64_t kWholeBuffers = int64_t(1) << 60;
+
+/// Elements of a page: as many of every state, so that states come and go
+/// together. `buffers`: of the states of a tensor, with the `width` of an
+/// element in bytes; a page of the narrowest has `pageBytes`.
+template <typename Buffers>
+int64_t pageElements(const Buffers &buffers, int64_t pageBytes) {
+  int64_t narrowest = std::numeric_limits<int64_t>::max();
+  for (const auto &own : buffers)
+    narrowest = std::min(narrowest, own.width);
+  return std::max<int64_t>(1, pageBytes / narrowest);
+}
 
 /// The pages, of `page` elements, that hold `range`, cut off at `end`.
 inline Interval wholePages(Interval range, int64_t page, int64_t end) {

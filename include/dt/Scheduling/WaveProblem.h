@@ -130,8 +130,9 @@ struct Storage {
   std::vector<FlatFlow> flows;
   /// Per flow, what devices hold before and after.
   std::vector<std::vector<Holding>> source, destination;
-  /// Of each member's buffer; at least an element each. kWholeBuffers: whole
-  /// storages come and go.
+  /// Of each member's buffer in the narrowest state, and as many elements in
+  /// the others; at least an element. kWholeBuffers: whole storages come and
+  /// go.
   int64_t pageBytes = 0;
   int64_t limitBytes = 0;
 };
