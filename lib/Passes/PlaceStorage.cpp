@@ -52,7 +52,7 @@ using Kind = PlanStep::Kind;
 /// The start of the program: storage that nobody reads goes after this step.
 constexpr int64_t kAtStart = -1;
 
-/// States of a flow, on one side, that are touched alike.
+/// States of a flow, on one side, that come and go together.
 struct StateGroup {
   uint64_t states = 0;
   int64_t width = 0; // bytes of an element in all of them
@@ -135,8 +135,8 @@ struct Event {
 // States
 //===----------------------------------------------------------------------===//
 
-/// The states of all flows in groups, on both sides. Where storages are shared,
-/// each state is one.
+/// The states of all flows, on both sides. Those of a flow are one group: their
+/// pages have the same elements. Where storages are shared, each state is one.
 class StateGroups {
 public:
   StateGroups(const TransportPlan &plan, int64_t pageBytes);
@@ -154,35 +154,17 @@ private:
 };
 
 StateGroups::StateGroups(const TransportPlan &plan, int64_t pageBytes) {
-  // Which states pieces write, and read, together.
-  std::vector<std::vector<uint64_t>> together[2];
-  for (std::vector<std::vector<uint64_t>> &side : together)
-    side.resize(plan.flows.size());
-  for (uint32_t flow = 0; flow < plan.flows.size(); ++flow) {
-    const PlanFlow &of = plan.flows[flow];
-    together[true][flow].push_back(of.states);
-    together[false][of.readsFrom].push_back(of.readStates);
-  }
   for (bool creates : {false, true})
-    for (uint32_t flow = 0; flow < plan.flows.size(); ++flow) {
-      const PlanFlow &of = plan.flows[flow];
-      const auto &buffers = creates ? of.destinationBuffers : of.sourceBuffers;
-      std::vector<StateGroup> &own = groups[creates].emplace_back();
+    for (const PlanFlow &flow : plan.flows) {
+      const std::vector<FlowBuffers> &buffers =
+          creates ? flow.destinationBuffers : flow.sourceBuffers;
       pages[creates].push_back(dt::pageElements(buffers, pageBytes));
-      auto areAlike = [&](uint64_t states, uint64_t others) {
-        return of.storages.empty() &&
-               llvm::all_of(together[creates][flow], [&](uint64_t touched) {
-                 return !(touched & states) == !(touched & others);
-               });
-      };
+      std::vector<StateGroup> &own = groups[creates].emplace_back();
       for (const FlowBuffers &added : buffers) {
-        auto group = llvm::find_if(own, [&](const StateGroup &known) {
-          return areAlike(known.states, added.states);
-        });
-        if (group == own.end())
-          group = own.insert(own.end(), StateGroup());
-        group->states |= added.states;
-        group->width += added.width * llvm::popcount(added.states);
+        if (own.empty() || !flow.storages.empty())
+          own.emplace_back();
+        own.back().states |= added.states;
+        own.back().width += added.width * llvm::popcount(added.states);
       }
     }
 }
