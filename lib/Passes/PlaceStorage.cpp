@@ -255,8 +255,8 @@ public:
 
 private:
   void numberBuffers();
-  void touch(bool creates, uint32_t flow, uint64_t states, uint32_t step,
-             const Box &box, uint32_t number);
+  void touch(bool creates, uint32_t flow, uint32_t step, const Box &box,
+             uint32_t number);
   void touchSource(const PlanPiece &piece);
   std::vector<uint32_t> stretchesOfBuffers() const;
   void addRuns(const Buffers &of, uint32_t buffer, uint32_t count,
@@ -302,8 +302,8 @@ void DeviceStorage::numberBuffers() {
 }
 
 /// `number`: of the shard that holds the box, on the device.
-void DeviceStorage::touch(bool creates, uint32_t flow, uint64_t states,
-                          uint32_t step, const Box &box, uint32_t number) {
+void DeviceStorage::touch(bool creates, uint32_t flow, uint32_t step,
+                          const Box &box, uint32_t number) {
   if (number == kUnplaced || firstOf[creates][number] == kUnplaced)
     return;
   const Buffers *own = found.buffers.data() + firstOf[creates][number];
@@ -312,22 +312,22 @@ void DeviceStorage::touch(bool creates, uint32_t flow, uint64_t states,
       wholePages(*localSpan(shard, box), groups.pageElements(creates, flow),
                  shard.elementsPerMember());
   for (size_t i = 0; i < groups.of(creates, flow).size(); ++i)
-    if (own[i].group.states & states)
-      forEachRow(shard, box, [&](int64_t member, int64_t count) {
-        touches.push_back({own[i].first + uint32_t(member), uint32_t(count),
-                           step, pages});
-      });
+    forEachRow(shard, box, [&](int64_t member, int64_t count) {
+      touches.push_back(
+          {own[i].first + uint32_t(member), uint32_t(count), step, pages});
+    });
 }
 
-/// What of the source a piece reads.
+/// What of the source a piece reads: of all states, as what has gone of some is
+/// little use.
 void DeviceStorage::touchSource(const PlanPiece &piece) {
   const PlanFlow &flow = plan.flows[piece.flow];
   uint32_t number = piece.fromShard;
   if (flow.readsFrom != piece.flow)
     number = source.findNumber(flow.readsFrom, device, piece.box)
                  .value_or(kUnplaced);
-  touch(/*creates=*/false, flow.readsFrom, flow.readStates,
-        lastSteps[piece.step], piece.box, number);
+  touch(/*creates=*/false, flow.readsFrom, lastSteps[piece.step], piece.box,
+        number);
 }
 
 /// Of the touches of buffers that are touched alike, by step: the first that
@@ -417,8 +417,7 @@ DeviceRuns DeviceStorage::find(ArrayRef<std::pair<uint32_t, Kind>> pieces) {
     uint32_t flow = piece.flow % uint32_t(plan.flows.size());
     // Destination storage that is read was written before.
     if (piece.to == device)
-      touch(/*creates=*/true, flow, plan.flows[flow].states, piece.step,
-            piece.box, piece.toShard);
+      touch(/*creates=*/true, flow, piece.step, piece.box, piece.toShard);
     if (piece.from == device && piece.atSource && kind != Kind::Zero)
       touchSource(piece);
   }
@@ -437,7 +436,8 @@ void DeviceStorage::shareStorages() {
     // Where storages are shared, each state has buffers of its own.
     storageOf.push_back(std::nullopt);
     if (!storages.empty())
-      storageOf.back() = {of.creates, storages[llvm::countr_zero(of.group.states)]};
+      storageOf.back() = {of.creates,
+                          storages[llvm::countr_zero(of.group.states)]};
   }
   std::map<Key, int64_t> steps;
   found.forEach([&](uint32_t at, const Run &run) {
@@ -525,8 +525,7 @@ private:
   void addLoads(const DeviceRuns &own, uint32_t device) {
     own.forEach([&](uint32_t at, const Run &run) {
       const Buffers &of = own.buffers[at];
-      int64_t bytes =
-          run.elements.size() * of.group.width * int64_t(run.count);
+      int64_t bytes = run.elements.size() * of.group.width * int64_t(run.count);
       if (run.step == kAtStart) {
         free[device] += bytes;
         return;
@@ -676,8 +675,8 @@ std::vector<Event> joinStates(const DeviceRuns &own,
         events.back().states |= of.group.states;
       else
         events.push_back({of.creates, part.window, of.flow, of.number,
-                          of.group.states, of.shard, part.elements,
-                          part.member, part.count});
+                          of.group.states, of.shard, part.elements, part.member,
+                          part.count});
     }
   }
   return events;

@@ -3,7 +3,7 @@
 #include "dt/Proof/StorageRules.h"
 
 #include "FirstFault.h"
-#include "dt/Geometry/Overlaps.h"
+#include "MemberOverlaps.h"
 #include "dt/Proof/StayingShards.h"
 
 #include <algorithm>
@@ -305,7 +305,7 @@ MaybeFault StorageChecker::checkOnce(const ShardStorage &storage) const {
   for (const PlanStorage *row : storage.rows)
     boxes.push_back(row->box);
   WorkLimit limit(kMaxPieces);
-  for (auto [a, b] : overlappingPairs(boxes, boxes, &limit)) {
+  for (auto [a, b] : memberOverlaps(boxes, boxes, limit)) {
     const PlanStorage &first = *storage.rows[a], &second = *storage.rows[b];
     if (a >= b || !(first.states & second.states))
       continue;
@@ -339,7 +339,7 @@ MaybeFault StorageChecker::checkShard(const ShardStorage &storage) const {
     box[leading] = touch.hull;
   }
   WorkLimit limit(kMaxPieces);
-  for (auto [r, t] : overlappingPairs(rows, used, &limit)) {
+  for (auto [r, t] : memberOverlaps(rows, used, limit)) {
     const PlanStorage &row = *storage.rows[r];
     const PlanPiece &piece = *storage.touches[t].piece;
     bool isInOrder =

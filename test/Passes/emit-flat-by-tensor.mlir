@@ -32,6 +32,18 @@
 // SHARED:      release
 // SHARED-NEXT:   source #0 layers.{}.w {param} [0:4) elements [0:256)
 // SHARED-NOT:  release
+
+// So do several states of them, which is said at once.
+// RUN: sed 's/f32> named/f32, momentum = f32> named/; s/staging 4096/staging 20480/' %t.all.mlir | dt-opt - -o %t.both.dtplan
+// RUN: dt-plan verify %t.both.dtplan
+// RUN: dt-run %t.both.dtplan --check
+// RUN: dt-plan dump %t.both.dtplan --rank 0 | FileCheck %s --check-prefix=BOTH
+// BOTH:        create
+// BOTH-NEXT:     destination #0 layers.{}.w {param, momentum} [0:4) elements [0:256)
+// BOTH-NOT:    create
+// BOTH:        release
+// BOTH-NEXT:     source #0 layers.{}.w {param, momentum} [0:4) elements [0:256)
+// BOTH-NOT:    release
 dt.space @model {
   dt.param @w [4, 64, 8] of <param = f32> named "layers.{}.w" [0 step 1]
 }
