@@ -10,6 +10,7 @@
 #include "mlir/IR/Threading.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/bit.h"
+#include "llvm/Support/ThreadPool.h"
 
 #include <tuple>
 
@@ -665,9 +666,17 @@ FailureOr<TransitionReading> readRouting(const TransitionInfo &info) {
   return BodyReader(info).readRouting();
 }
 
+/// A thread that waits inside a body takes what comes next in the pool's queue.
+/// Were that a whole loop over what is left of this one, the others would have
+/// nothing to do: so few bodies, which may be long, are a task each.
 ParallelFor threadsOf(MLIRContext *context) {
   return [context](size_t n, const auto &body) {
-    parallelFor(context, 0, n, body);
+    constexpr size_t kFew = 16;
+    if (n <= 1 || n > kFew || !context->isMultithreadingEnabled())
+      return parallelFor(context, 0, n, body);
+    llvm::ThreadPoolTaskGroup tasks(context->getThreadPool());
+    for (size_t i = 0; i < n; ++i)
+      tasks.async([&body, i] { body(i); });
   };
 }
 

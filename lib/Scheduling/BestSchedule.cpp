@@ -146,7 +146,7 @@ Trials::add(const std::vector<Candidate> &candidates) {
 
 Trial Trials::make(const ChunkBytes &chunks) const {
   std::vector<ScheduledMove> scheduled =
-      schedule(problem, chunks, options.mostPieces);
+      schedule(problem, chunks, options.mostPieces, options.threads());
   if (scheduled.empty() && !problem.moves.empty())
     return {options.mostPieces, {}};
   Trial out{int64_t(scheduled.size()), {}};

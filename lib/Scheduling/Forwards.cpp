@@ -11,8 +11,10 @@ using namespace dt;
 
 namespace {
 
-/// Boxes with their flow, ascending.
+/// Boxes with their flow.
 using BoxesByFlow = std::vector<std::pair<uint32_t, const Box *>>;
+
+constexpr size_t kFewPairs = 256; // that are looked at one by one
 
 void sortByFlow(BoxesByFlow &boxes) {
   std::stable_sort(
@@ -23,8 +25,7 @@ void sortByFlow(BoxesByFlow &boxes) {
 /// Whether a box of [a, aEnd) meets one of [b, bEnd), all of one flow.
 using BoxIterator = BoxesByFlow::const_iterator;
 bool anyMeet(BoxIterator a, BoxIterator aEnd, BoxIterator b, BoxIterator bEnd) {
-  constexpr ptrdiff_t kFew = 256; // pairs that are looked at one by one
-  if ((aEnd - a) * (bEnd - b) <= kFew) {
+  if (size_t(aEnd - a) * size_t(bEnd - b) <= kFewPairs) {
     for (; a != aEnd; ++a)
       for (auto other = b; other != bEnd; ++other)
         if (overlaps(*a->second, *other->second))
@@ -39,13 +40,24 @@ bool anyMeet(BoxIterator a, BoxIterator aEnd, BoxIterator b, BoxIterator bEnd) {
   return !overlappingPairs(left, right).empty();
 }
 
-bool anyMeet(const BoxesByFlow &a, const BoxesByFlow &b) {
+/// Whether a box of `a` meets one of `b` of the same flow. Orders them by flow,
+/// if they are many.
+bool anyMeet(BoxesByFlow &a, BoxesByFlow &b) {
+  if (a.size() * b.size() <= kFewPairs) {
+    for (const auto &[flow, box] : a)
+      for (const auto &[other, otherBox] : b)
+        if (flow == other && overlaps(*box, *otherBox))
+          return true;
+    return false;
+  }
+  sortByFlow(a);
+  sortByFlow(b);
   auto endOf = [](BoxIterator first, BoxIterator last) {
     return std::find_if(first, last, [&](const auto &box) {
       return box.first != first->first;
     });
   };
-  auto left = a.begin(), right = b.begin();
+  auto left = a.cbegin(), right = b.cbegin();
   while (left != a.end() && right != b.end()) {
     auto leftEnd = endOf(left, a.end()), rightEnd = endOf(right, b.end());
     if (left->first == right->first && anyMeet(left, leftEnd, right, rightEnd))
@@ -107,7 +119,7 @@ private:
   bool isForward(const PlanMessage &message) {
     if (message.relay == RelayHop::Out)
       return false;
-    BoxesByFlow sent, come;
+    sent.clear(), come.clear();
     for (size_t i = message.first; i < message.last; ++i)
       if (pieces[i].isForward)
         sent.emplace_back(pieces[i].readFrom, pieces[i].box);
@@ -116,8 +128,6 @@ private:
     for (size_t arrival : last(message.source).arrivals)
       for (size_t i = messages[arrival].first; i < messages[arrival].last; ++i)
         come.emplace_back(pieces[i].flow, pieces[i].box);
-    sortByFlow(sent);
-    sortByFlow(come);
     return anyMeet(sent, come);
   }
 
@@ -126,6 +136,7 @@ private:
   std::vector<bool> found;
   dtrt::DeviceIndex index;
   std::vector<Group> groups; // by number of device
+  BoxesByFlow sent, come;    // of the message that is looked at
 };
 
 } // namespace

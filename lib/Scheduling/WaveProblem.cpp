@@ -701,6 +701,9 @@ std::vector<TimedMessage>
 WaveProblem::messages(const std::vector<ScheduledMove> &scheduled) const {
   std::vector<TimedMessage> out;
   std::vector<PlanMessage> formed;
+  // Memory that is never written costs nothing; to move what there is does.
+  out.reserve(scheduled.size());
+  formed.reserve(scheduled.size());
   bool forwards = false;
   forEachMessage(scheduled, [&](size_t first, size_t last) {
     const auto &[move, wave, relay] = scheduled[first];
