@@ -655,15 +655,30 @@ LogicalResult TransportReading::forEach(
   return success(areRight);
 }
 
+RoutingReading::RoutingReading(Operation *, AnalysisManager &analyses) {
+  const auto &transitions = analyses.getAnalysis<TransitionAnalysis>();
+  areRight = succeeded(transitions.forEach([&](const TransitionInfo &info) {
+    auto reading = BodyReader(info).readRouting();
+    if (failed(reading))
+      return failure();
+    readings.push_back(std::move(*reading));
+    return success();
+  }));
+}
+
+LogicalResult RoutingReading::forEach(
+    llvm::function_ref<LogicalResult(const TransitionReading &)> fn) const {
+  for (const TransitionReading &reading : readings)
+    if (failed(fn(reading)))
+      return failure();
+  return success(areRight);
+}
+
 const TransitionReading *TransportReading::find(TransitionOp op) const {
   for (const TransitionReading &reading : readings)
     if (reading.info->op() == op)
       return &reading;
   return nullptr;
-}
-
-FailureOr<TransitionReading> readRouting(const TransitionInfo &info) {
-  return BodyReader(info).readRouting();
 }
 
 /// A thread that waits inside a body takes what comes next in the pool's queue.

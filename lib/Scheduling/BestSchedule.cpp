@@ -151,7 +151,8 @@ Trial Trials::make(const ChunkBytes &chunks) const {
     return {options.mostPieces, {}};
   Trial out{int64_t(scheduled.size()), {}};
   auto add = [&](std::vector<ScheduledMove> moves) {
-    std::vector<TimedMessage> messages = problem.messages(moves);
+    std::vector<TimedMessage> messages =
+        problem.messages(moves, options.threads());
     double seconds = options.repeats
                          ? repeatedSeconds(messages, problem.cluster)
                          : predictSeconds(messages, problem.cluster);

@@ -137,7 +137,7 @@ private:
   void index();
   void shortenEnds();
   int64_t roomForPieces() const;
-  void linkForwards();
+  void countForwards();
   void makeReady(uint32_t move, const Box &box);
   void update(uint32_t edge);
   int64_t fill(Edge &edge, int64_t room, std::vector<Sent> &out) const;
@@ -241,9 +241,8 @@ void Scheduler::update(uint32_t index) {
   matching->set(index, pair);
 }
 
-/// Links every forward to the moves that bring its box to its sender.
-void Scheduler::linkForwards() {
-  feeds = findFeeds(moves);
+/// Every forward is linked to the moves that bring its box to its sender.
+void Scheduler::countForwards() {
   missing.assign(moves.size(), 0);
   chain.assign(moves.size(), 0);
   for (uint32_t i = 0; i < moves.size(); ++i)
@@ -394,11 +393,12 @@ int64_t Scheduler::roomForPieces() const {
 }
 
 bool Scheduler::run(int64_t mostPieces) {
-  index();
+  parallel(
+      2, [&](size_t i) { i == 0 ? index() : void(feeds = findFeeds(moves)); });
   scheduled.reserve(std::min(roomForPieces(), mostPieces));
   if (hasShortEnds)
     shortenEnds();
-  linkForwards();
+  countForwards();
   std::vector<uint32_t> first;
   for (uint32_t i = 0; i < moves.size(); ++i)
     if (missing[i] == 0)

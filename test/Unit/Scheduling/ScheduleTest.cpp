@@ -96,8 +96,8 @@ std::vector<Move> allToAll(int64_t n, int64_t bytes) {
   return moves;
 }
 
-/// Each device sends one box to the next, which passes it on: more pairs meet
-/// in a wave than a thread fills the messages of.
+/// Each device sends one box to the next, which passes it on, and one far away:
+/// more pairs meet in a wave than a thread fills the messages of.
 TEST(Schedule, ManyPairsFillTheirMessagesOnThreadsAsWithout) {
   constexpr int64_t kDevices = 700;
   std::vector<Move> moves;
@@ -106,6 +106,9 @@ TEST(Schedule, ManyPairsFillTheirMessagesOnThreadsAsWithout) {
       moves.push_back({uint32_t(from), hop, (from + hop) % kDevices,
                        (from + hop + 1) % kDevices,
                        Box::whole({100 + from % 7})});
+  for (int64_t from = 0; from < kDevices; ++from)
+    moves.insert(moves.begin(), {uint32_t(kDevices + from), 0, from,
+                                 (from + 350) % kDevices, Box::whole({80})});
   WaveProblem p = wavesOf(moves);
   auto threaded = [](size_t n, const auto &body) {
     std::vector<std::thread> threads;
@@ -124,6 +127,11 @@ TEST(Schedule, ManyPairsFillTheirMessagesOnThreadsAsWithout) {
     auto alone = scheduledWith(p, chunks);
     auto beside = schedule(p, chunks, kMaxPieces, threaded);
     EXPECT_GT(alone.size(), moves.size());
+    EXPECT_TRUE(std::is_sorted(
+        alone.begin(), alone.end(), [](const auto &a, const auto &b) {
+          return std::tie(a.wave, a.move.source, a.move.destination) <
+                 std::tie(b.wave, b.move.source, b.move.destination);
+        }));
     ASSERT_EQ(alone.size(), beside.size());
     for (size_t i = 0; i < alone.size(); ++i)
       EXPECT_EQ(tied(alone[i]), tied(beside[i])) << i;
