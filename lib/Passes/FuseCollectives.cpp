@@ -485,8 +485,6 @@ struct FuseCollectivesPass : impl::FuseCollectivesBase<FuseCollectivesPass> {
   using FuseCollectivesBase::FuseCollectivesBase;
 
   LogicalResult fuse(const TransitionInfo &info) {
-    if (forLibrary && !looksForCalls(info))
-      return success();
     std::vector<SmallVector<TransferOp>> byFlow(info.flows.size());
     for (auto transfer : info.op().getBody().front().getOps<TransferOp>()) {
       auto flow = info.flowOf(transfer);
@@ -515,9 +513,17 @@ struct FuseCollectivesPass : impl::FuseCollectivesBase<FuseCollectivesPass> {
   }
 
   void runOnOperation() override {
+    bool leavesAll = true;
     if (failed(getAnalysis<TransitionAnalysis>().forEach(
-            [&](const TransitionInfo &info) { return fuse(info); })))
+            [&](const TransitionInfo &info) {
+              if (forLibrary && !looksForCalls(info))
+                return success();
+              leavesAll = false;
+              return fuse(info);
+            })))
       return signalPassFailure();
+    if (leavesAll)
+      return markAllAnalysesPreserved();
     markAnalysesPreserved<TransitionAnalysis>();
   }
 };

@@ -56,8 +56,6 @@ struct LowerCollectivesPass : impl::LowerCollectivesBase<LowerCollectivesPass> {
 
   LogicalResult lower(const TransitionInfo &info) {
     Block &body = info.op().getBody().front();
-    if (body.getOps<CollectiveOp>().empty())
-      return success();
     if (failed(callLibrary(info)))
       return failure();
     std::map<uint32_t, SmallVector<TransferOp>> byFlow;
@@ -95,9 +93,18 @@ struct LowerCollectivesPass : impl::LowerCollectivesBase<LowerCollectivesPass> {
   }
 
   void runOnOperation() override {
+    bool leavesAll = true;
     if (failed(getAnalysis<TransitionAnalysis>().forEach(
-            [&](const TransitionInfo &info) { return lower(info); })))
+            [&](const TransitionInfo &info) {
+              Block &body = TransitionOp(info.op()).getBody().front();
+              if (body.getOps<CollectiveOp>().empty())
+                return success();
+              leavesAll = false;
+              return lower(info);
+            })))
       return signalPassFailure();
+    if (leavesAll)
+      return markAllAnalysesPreserved();
     markAnalysesPreserved<TransitionAnalysis>();
   }
 };

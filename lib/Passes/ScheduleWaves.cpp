@@ -395,7 +395,8 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
 
   void countSchedule(const TransitionInfo &info, const WaveProblem &problem,
                      const WaveSchedule &schedule, const LibraryWaves &calls) {
-    std::vector<TimedMessage> messages = problem.messages(schedule.moves);
+    std::vector<TimedMessage> messages =
+        problem.messages(schedule.moves, threadsOf(&getContext()));
     PortSeconds busiest = busiestPorts(messages, info.cluster);
     predictedUs +=
         predictSeconds(messages, info.cluster, problem.timedCopies(schedule)) *
@@ -423,17 +424,15 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
     moveToEnd(info);
   }
 
-  LogicalResult scheduleTransition(const TransitionInfo &info) {
-    auto reading = readRouting(info);
-    if (failed(reading))
-      return failure();
-    StayingShards staying(reading->plan);
-    WaveProblem problem = readProblem(*reading, staying);
+  LogicalResult scheduleTransition(const TransitionReading &reading) {
+    const TransitionInfo &info = *reading.info;
+    StayingShards staying(reading.plan);
+    WaveProblem problem = readProblem(reading, staying);
     LibraryWaves calls = takeCalls(info, problem);
     if (!writeProblem.empty() &&
         failed(file.write(info.op(), writeProblem, toText(problem))))
       return failure();
-    if (auto error = problem.check())
+    if (auto error = problem.check(threadsOf(&getContext())))
       return info.op().emitOpError() << "cannot be scheduled: " << *error;
     constexpr size_t kMostMoves = 262144; // of which runs are looked for
     std::optional<StoredFlows> stored;
@@ -447,7 +446,7 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
     relay(info, problem, calls, schedule);
     std::vector<LocalMove> keeps;
     if (problem.storage)
-      keeps = collectCopies(reading->plan, staying, /*stay=*/true);
+      keeps = collectCopies(reading.plan, staying, /*stay=*/true);
     parallelFor(&getContext(), 0, 2, [&](size_t part) {
       if (part == 0)
         countSchedule(info, problem, schedule, calls);
@@ -459,9 +458,9 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
 
   void runOnOperation() override {
     file = ProblemFile();
-    const auto &transitions = getAnalysis<TransitionAnalysis>();
-    if (failed(transitions.forEach([&](const TransitionInfo &info) {
-          return scheduleTransition(info);
+    const auto &readings = getAnalysis<RoutingReading>();
+    if (failed(readings.forEach([&](const TransitionReading &reading) {
+          return scheduleTransition(reading);
         })))
       return signalPassFailure();
     markAnalysesPreserved<TransitionAnalysis>();

@@ -10,6 +10,7 @@
 #include "mlir/IR/Threading.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/bit.h"
+#include "llvm/Support/ThreadPool.h"
 
 #include <tuple>
 
@@ -654,6 +655,25 @@ LogicalResult TransportReading::forEach(
   return success(areRight);
 }
 
+RoutingReading::RoutingReading(Operation *, AnalysisManager &analyses) {
+  const auto &transitions = analyses.getAnalysis<TransitionAnalysis>();
+  areRight = succeeded(transitions.forEach([&](const TransitionInfo &info) {
+    auto reading = BodyReader(info).readRouting();
+    if (failed(reading))
+      return failure();
+    readings.push_back(std::move(*reading));
+    return success();
+  }));
+}
+
+LogicalResult RoutingReading::forEach(
+    llvm::function_ref<LogicalResult(const TransitionReading &)> fn) const {
+  for (const TransitionReading &reading : readings)
+    if (failed(fn(reading)))
+      return failure();
+  return success(areRight);
+}
+
 const TransitionReading *TransportReading::find(TransitionOp op) const {
   for (const TransitionReading &reading : readings)
     if (reading.info->op() == op)
@@ -661,13 +681,17 @@ const TransitionReading *TransportReading::find(TransitionOp op) const {
   return nullptr;
 }
 
-FailureOr<TransitionReading> readRouting(const TransitionInfo &info) {
-  return BodyReader(info).readRouting();
-}
-
+/// A thread that waits inside a body takes what comes next in the pool's queue.
+/// Were that a whole loop over what is left of this one, the others would have
+/// nothing to do: so few bodies, which may be long, are a task each.
 ParallelFor threadsOf(MLIRContext *context) {
   return [context](size_t n, const auto &body) {
-    parallelFor(context, 0, n, body);
+    constexpr size_t kFew = 16;
+    if (n <= 1 || n > kFew || !context->isMultithreadingEnabled())
+      return parallelFor(context, 0, n, body);
+    llvm::ThreadPoolTaskGroup tasks(context->getThreadPool());
+    for (size_t i = 0; i < n; ++i)
+      tasks.async([&body, i] { body(i); });
   };
 }
 

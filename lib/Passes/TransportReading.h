@@ -52,9 +52,23 @@ private:
   bool areRight = true;
 };
 
-/// A transition's body at the routing level: hops in place of waves, one step
-/// for each, with pieces in the order of the ops.
-mlir::FailureOr<TransitionReading> readRouting(const TransitionInfo &info);
+/// All transitions of a module at the routing level: hops in place of waves,
+/// one step for each, with pieces in the order of the ops. An analysis, as
+/// above.
+class RoutingReading {
+public:
+  /// Emits a diagnostic as above.
+  RoutingReading(mlir::Operation *module, mlir::AnalysisManager &analyses);
+
+  /// Fails where a body is wrong, and where `fn` fails.
+  mlir::LogicalResult
+  forEach(llvm::function_ref<mlir::LogicalResult(const TransitionReading &)> fn)
+      const;
+
+private:
+  std::vector<TransitionReading> readings;
+  bool areRight = true;
+};
 
 /// All flows as the transport level has them; `info` must outlive them.
 std::vector<PlanFlow> planFlowsOf(const TransitionInfo &info);

@@ -17,21 +17,19 @@ namespace dt {
 
 namespace {
 
-LogicalResult checkTransition(const TransitionInfo &info) {
-  auto reading = readRouting(info);
-  if (failed(reading))
-    return failure();
-  const TransportPlan &plan = reading->plan;
-  Arrivals arrivals(plan.pieces, plan.flows, threadsOf(info.op().getContext()),
+LogicalResult checkTransition(const TransitionReading &reading) {
+  const TransportPlan &plan = reading.plan;
+  Arrivals arrivals(plan.pieces, plan.flows,
+                    threadsOf(reading.info->op().getContext()),
                     /*clock=*/"hop");
-  if (failed(reading->report(arrivals.checkCoverage(wantedOf(plan.flows)))))
+  if (failed(reading.report(arrivals.checkCoverage(wantedOf(plan.flows)))))
     return failure();
-  return reading->report(arrivals.checkFeeding());
+  return reading.report(arrivals.checkFeeding());
 }
 
 struct VerifyRoutingPass : impl::VerifyRoutingBase<VerifyRoutingPass> {
   void runOnOperation() override {
-    if (failed(getAnalysis<TransitionAnalysis>().forEach(checkTransition)))
+    if (failed(getAnalysis<RoutingReading>().forEach(checkTransition)))
       return signalPassFailure();
     markAllAnalysesPreserved();
   }

@@ -146,12 +146,13 @@ Trials::add(const std::vector<Candidate> &candidates) {
 
 Trial Trials::make(const ChunkBytes &chunks) const {
   std::vector<ScheduledMove> scheduled =
-      schedule(problem, chunks, options.mostPieces);
+      schedule(problem, chunks, options.mostPieces, options.threads());
   if (scheduled.empty() && !problem.moves.empty())
     return {options.mostPieces, {}};
   Trial out{int64_t(scheduled.size()), {}};
   auto add = [&](std::vector<ScheduledMove> moves) {
-    std::vector<TimedMessage> messages = problem.messages(moves);
+    std::vector<TimedMessage> messages =
+        problem.messages(moves, options.threads());
     double seconds = options.repeats
                          ? repeatedSeconds(messages, problem.cluster)
                          : predictSeconds(messages, problem.cluster);

@@ -3,11 +3,11 @@
 #include "dt/Scheduling/ChunkSizes.h"
 
 #include "dt/Geometry/Limits.h"
+#include "dtrt/types/DeviceIndex.h"
 
 #include <algorithm>
 #include <functional>
 #include <iterator>
-#include <map>
 #include <optional>
 #include <unordered_map>
 
@@ -21,7 +21,7 @@ constexpr double kLatencyBound = 256;
 
 /// What one level carries.
 struct LevelTraffic {
-  std::map<std::pair<int64_t, int64_t>, int64_t> pairs; // bytes
+  std::vector<std::pair<std::pair<int64_t, int64_t>, int64_t>> pairs; // bytes
   int64_t busiest = 0; // bytes of the busiest port
   int64_t widest = 0;  // bytes that cannot be cut
 
@@ -87,16 +87,24 @@ private:
 
 Traffic::Traffic(const WaveProblem &problem)
     : cluster(problem.cluster), numMoves(problem.moves.size()) {
-  std::unordered_map<int64_t, int64_t> out[2], in[2];
+  dtrt::DeviceIndex devices;
+  std::vector<int64_t> ports[2]; // bytes, out of and into each device
+  std::unordered_map<uint64_t, size_t> known[2];
   for (const Move &move : problem.moves) {
     bool inter = !cluster.sameNode(move.source, move.destination);
     LevelTraffic &level = levels[inter];
     int64_t width = problem.elementBytes[move.flow];
     int64_t bytes = move.box.volume() * width;
-    level.pairs[{move.source, move.destination}] += bytes;
+    uint32_t from = devices(move.source), to = devices(move.destination);
+    auto [pair, isNew] =
+        known[inter].try_emplace(uint64_t(from) << 32 | to, level.pairs.size());
+    if (isNew)
+      level.pairs.push_back({{move.source, move.destination}, 0});
+    level.pairs[pair->second].second += bytes;
+    ports[inter].resize(2 * devices.size());
     level.widest = std::max(level.widest, width);
-    level.busiest = std::max({level.busiest, out[inter][move.source] += bytes,
-                              in[inter][move.destination] += bytes});
+    level.busiest = std::max({level.busiest, ports[inter][2 * from] += bytes,
+                              ports[inter][2 * to + 1] += bytes});
   }
 }
 
@@ -105,13 +113,16 @@ Traffic::Traffic(const WaveProblem &problem)
 bool Traffic::keepsToLimits(ChunkBytes chunks) const {
   int64_t messages = 0;
   for (bool inter : {false, true}) {
-    std::unordered_map<int64_t, int64_t> out, in; // cuts, by port
+    dtrt::DeviceIndex devices;
+    std::vector<int64_t> ports; // cuts, out of and into each
     for (auto [pair, bytes] : levels[inter].pairs) {
       auto [from, to] = pair;
       int64_t most = largestMessage(from, to, bytes, chunks, cluster);
       int64_t cuts = most > 0 ? (bytes - 1) / most : kMaxMessages;
-      int64_t busiest = std::max(out[cluster.port(from, inter)] += cuts,
-                                 in[cluster.port(to, inter)] += cuts);
+      size_t out = 2 * devices(cluster.port(from, inter));
+      size_t in = 2 * devices(cluster.port(to, inter)) + 1;
+      ports.resize(2 * devices.size());
+      int64_t busiest = std::max(ports[out] += cuts, ports[in] += cuts);
       messages += 1 + cuts;
       if (busiest > kMaxPortCuts || messages > kMaxMessages)
         return false;

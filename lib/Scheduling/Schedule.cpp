@@ -11,6 +11,9 @@
 //      where boxes are the same, else as a whole. Where forwards are held, that
 //      is after the next wave, unless that would be empty.
 //
+// On threads, pairs fill their messages beside each other, and what a wave has
+// is put into its order beside the next matching: the answer is the same.
+//
 // Queues have first what others wait for: the longest chain of forwards.
 //
 // test/Problems/waves-unequal.json, in messages of an element: 0 sends 1 two
@@ -107,30 +110,41 @@ struct Edge {
   double bytesPerSecond = 1;
 };
 
+/// What a message has of a move.
+struct Sent {
+  uint32_t move = 0;
+  Box box;
+};
+
+/// The messages of some pairs that meet in one wave, one after the other.
+using SentParts = std::vector<std::vector<Sent>>;
+
 class Scheduler {
 public:
   Scheduler(const WaveProblem &problem, ChunkBytes chunks,
-            std::vector<ScheduledMove> &scheduled)
+            const ParallelFor &parallel, std::vector<ScheduledMove> &scheduled)
       : moves(problem.moves), elementBytes(problem.elementBytes),
         cluster(problem.cluster), chunks(chunks), isWhole(chunks.isWhole),
         hasShortEnds(chunks.hasShortEnds), holdsForwards(chunks.holdsForwards),
-        scheduled(scheduled) {}
+        parallel(parallel), scheduled(scheduled) {}
 
   /// False when there are more messages than the limit, or more pieces.
   bool run(int64_t mostPieces);
 
 private:
+  bool sendAll(int64_t mostPieces);
   int64_t width(uint32_t move) const { return elementBytes[moves[move].flow]; }
   void index();
   void shortenEnds();
   int64_t roomForPieces() const;
-  void linkForwards();
+  void countForwards();
   void makeReady(uint32_t move, const Box &box);
   void update(uint32_t edge);
-  int64_t fill(Edge &edge, int64_t room, int32_t wave);
-  void sendWave(int32_t wave);
-  void emit(uint32_t move, const Box &box, int32_t wave);
-  void releaseForwards(size_t first, size_t last);
+  int64_t fill(Edge &edge, int64_t room, std::vector<Sent> &out) const;
+  int64_t send(const Meeting &meeting, std::vector<Sent> &out);
+  SentParts sendWave(const std::vector<Meeting> &meetings);
+  void putInOrder(const SentParts &wave, int32_t number);
+  void releaseForwards(const SentParts &wave);
 
   const std::vector<Move> &moves;
   const std::vector<int64_t> &elementBytes;
@@ -139,8 +153,8 @@ private:
   const bool isWhole; // every message counts alike, none is cut
   const bool hasShortEnds;
   const bool holdsForwards;
-  std::vector<ScheduledMove> &scheduled;
-  std::vector<uint32_t> moveOf; // per scheduled move
+  const ParallelFor &parallel;
+  std::vector<ScheduledMove> &scheduled; // but for the last wave's
 
   std::vector<Edge> edges;
   std::unique_ptr<Matching> matching; // a pair per edge
@@ -153,6 +167,7 @@ private:
   std::vector<uint32_t> chain;
   int64_t left = 0;     // bytes not yet sent
   int64_t messages = 0; // so far
+  int64_t pieces = 0;   // of these
 };
 
 void Scheduler::index() {
@@ -226,9 +241,8 @@ void Scheduler::update(uint32_t index) {
   matching->set(index, pair);
 }
 
-/// Links every forward to the moves that bring its box to its sender.
-void Scheduler::linkForwards() {
-  feeds = findFeeds(moves);
+/// Every forward is linked to the moves that bring its box to its sender.
+void Scheduler::countForwards() {
   missing.assign(moves.size(), 0);
   chain.assign(moves.size(), 0);
   for (uint32_t i = 0; i < moves.size(); ++i)
@@ -248,16 +262,10 @@ void Scheduler::makeReady(uint32_t move, const Box &box) {
   edge.readyBytes += box.volume() * width(move);
 }
 
-void Scheduler::emit(uint32_t index, const Box &box, int32_t wave) {
-  const Move &move = moves[index];
-  scheduled.push_back(
-      {{move.flow, move.hop, move.source, move.destination, box}, wave});
-  moveOf.push_back(index);
-}
-
 /// Fills one message of an edge, of at most `room` bytes (or one element);
 /// returns its bytes.
-int64_t Scheduler::fill(Edge &edge, int64_t room, int32_t wave) {
+int64_t Scheduler::fill(Edge &edge, int64_t room,
+                        std::vector<Sent> &out) const {
   room = std::max(room, width(edge.ready.front().move));
   const int64_t small = room / kEmptyFraction;
   int64_t sent = 0;
@@ -266,7 +274,7 @@ int64_t Scheduler::fill(Edge &edge, int64_t room, int32_t wave) {
     int64_t bytes = box.volume() * width(index);
     if (bytes <= room) {
       edge.ready.popFront();
-      emit(index, box, wave);
+      out.push_back({index, box});
     } else {
       Box prefix;
       std::vector<Box> between;
@@ -279,7 +287,7 @@ int64_t Scheduler::fill(Edge &edge, int64_t room, int32_t wave) {
       for (auto it = between.rbegin(); it != between.rend(); ++it)
         edge.ready.pushFront({index, *it});
       bytes = prefix.volume() * width(index);
-      emit(index, prefix, wave);
+      out.push_back({index, prefix});
     }
     sent += bytes;
     room -= bytes;
@@ -289,61 +297,108 @@ int64_t Scheduler::fill(Edge &edge, int64_t room, int32_t wave) {
   return sent;
 }
 
-void Scheduler::sendWave(int32_t wave) {
-  for (const Meeting &meeting : matching->choose()) {
-    ++messages;
-    Edge &edge = edges[meeting.pair];
-    // To the nearest byte: seconds are rounded.
-    int64_t room = edge.largest;
-    if (!isWhole)
-      room =
-          std::min(room, int64_t(meeting.seconds * edge.bytesPerSecond + 0.5));
-    int64_t sent = fill(edge, room, wave);
-    edge.readyBytes -= sent;
-    edge.leftBytes -= sent;
+/// Touches nothing but the pair's own edge; returns the bytes of the message.
+int64_t Scheduler::send(const Meeting &meeting, std::vector<Sent> &out) {
+  Edge &edge = edges[meeting.pair];
+  // To the nearest byte: seconds are rounded.
+  int64_t room = edge.largest;
+  if (!isWhole)
+    room = std::min(room, int64_t(meeting.seconds * edge.bytesPerSecond + 0.5));
+  int64_t sent = fill(edge, room, out);
+  edge.readyBytes -= sent;
+  edge.leftBytes -= sent;
+  return sent;
+}
+
+/// A pair meets once in a wave.
+SentParts Scheduler::sendWave(const std::vector<Meeting> &meetings) {
+  constexpr size_t kAtOnce = 256; // what a thread takes is worth its wake
+  SentParts parts((meetings.size() + kAtOnce - 1) / kAtOnce);
+  std::vector<int64_t> sent(parts.size());
+  parallel(parts.size(), [&](size_t i) {
+    size_t last = std::min(meetings.size(), (i + 1) * kAtOnce);
+    for (size_t m = i * kAtOnce; m < last; ++m)
+      sent[i] += send(meetings[m], parts[i]);
+  });
+  for (const Meeting &meeting : meetings)
     update(meeting.pair);
-    left -= sent;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    left -= sent[i];
+    pieces += parts[i].size();
   }
+  messages += meetings.size();
+  return parts;
+}
+
+/// By sender and receiver: a pair's pieces stand together.
+void Scheduler::putInOrder(const SentParts &wave, int32_t number) {
+  struct Message {
+    int64_t source, destination;
+    const Sent *first, *last;
+    bool operator<(const Message &other) const {
+      return std::tie(source, destination) <
+             std::tie(other.source, other.destination);
+    }
+  };
+  std::vector<Message> order;
+  for (const std::vector<Sent> &part : wave) {
+    const Sent *end = part.data() + part.size();
+    for (const Sent *first = part.data(), *last = first; first != end;
+         first = last) {
+      uint32_t edge = edgeOf[first->move];
+      while (last != end && edgeOf[last->move] == edge)
+        ++last;
+      order.push_back(
+          {edges[edge].source, edges[edge].destination, first, last});
+    }
+  }
+  std::sort(order.begin(), order.end());
+  for (const Message &message : order)
+    for (const Sent *each = message.first; each != message.last; ++each) {
+      const Move &move = moves[each->move];
+      scheduled.push_back(
+          {{move.flow, move.hop, move.source, move.destination, each->box},
+           number});
+    }
 }
 
 /// What arrived with these pieces may be forwarded from the next wave on. Parts
 /// of a move are forwarded as they come when the forward's box is the same.
-void Scheduler::releaseForwards(size_t first, size_t last) {
-  for (size_t i = first; i < last; ++i) {
-    const Box arrived = scheduled[i].move.box;
-    for (uint32_t forward : feeds[moveOf[i]]) {
-      if (moves[forward].box == moves[moveOf[i]].box) {
-        makeReady(forward, arrived);
+void Scheduler::releaseForwards(const SentParts &wave) {
+  for (const std::vector<Sent> &part : wave)
+    for (const auto &[move, arrived] : part)
+      for (uint32_t forward : feeds[move]) {
+        if (moves[forward].box == moves[move].box) {
+          makeReady(forward, arrived);
+          update(edgeOf[forward]);
+          continue;
+        }
+        int64_t came = intersect(moves[forward].box, arrived).volume();
+        missing[forward] -= came;
+        if (came == 0 || missing[forward] > 0)
+          continue;
+        makeReady(forward, moves[forward].box);
         update(edgeOf[forward]);
-        continue;
       }
-      int64_t came = intersect(moves[forward].box, arrived).volume();
-      missing[forward] -= came;
-      if (came == 0 || missing[forward] > 0)
-        continue;
-      makeReady(forward, moves[forward].box);
-      update(edgeOf[forward]);
-    }
-  }
 }
 
 /// A message cuts a box in some parts, mostly in fewer than this. Memory that
 /// is never written costs nothing; to move pieces to a larger one does.
 int64_t Scheduler::roomForPieces() const {
   constexpr int64_t kParts = 4;
-  auto pieces = int64_t(moves.size());
+  auto room = int64_t(moves.size());
   for (const Edge &edge : edges)
-    pieces += kParts * (edge.leftBytes / std::max<int64_t>(edge.largest, 1));
-  return pieces;
+    room += kParts * (edge.leftBytes / std::max<int64_t>(edge.largest, 1));
+  return room;
 }
 
 bool Scheduler::run(int64_t mostPieces) {
-  index();
-  int64_t pieces = std::min(roomForPieces(), mostPieces);
-  scheduled.reserve(pieces), moveOf.reserve(pieces);
+  parallel(
+      2, [&](size_t i) { i == 0 ? index() : void(feeds = findFeeds(moves)); });
+  scheduled.reserve(std::min(roomForPieces(), mostPieces));
   if (hasShortEnds)
     shortenEnds();
-  linkForwards();
+  countForwards();
   std::vector<uint32_t> first;
   for (uint32_t i = 0; i < moves.size(); ++i)
     if (missing[i] == 0)
@@ -354,36 +409,52 @@ bool Scheduler::run(int64_t mostPieces) {
     makeReady(move, moves[move].box);
   for (uint32_t edge = 0; edge < edges.size(); ++edge)
     update(edge);
-  // Invariant: what is left of each move is in the queue of its pair when its
-  // sender has it; what the pieces [0, released) brought to a sender is in its
-  // queues, and the others are those of the wave before, if they are held.
-  size_t released = 0;
-  for (int32_t wave = 0; left > 0; ++wave) {
-    size_t firstOfWave = scheduled.size();
-    sendWave(wave);
-    if (scheduled.size() == firstOfWave && released < firstOfWave) {
-      releaseForwards(released, firstOfWave);
-      released = firstOfWave;
-      sendWave(wave);
+  return sendAll(mostPieces);
+}
+
+/// Invariant: what is left of each move is in the queue of its pair when its
+/// sender has it; what the waves before the last brought to a sender is in its
+/// queues, and what the last one did too, if forwards are not held.
+bool Scheduler::sendAll(int64_t mostPieces) {
+  SentParts last; // what wave - 1 sent
+  int32_t wave = 0;
+  for (; left > 0; ++wave) {
+    std::vector<Meeting> meetings;
+    parallel(2, [&](size_t i) {
+      if (i == 0)
+        meetings = matching->choose();
+      else
+        putInOrder(last, wave - 1);
+    });
+    const int64_t before = pieces;
+    SentParts sent = sendWave(meetings);
+    bool isHeld = holdsForwards && !last.empty();
+    if (pieces == before && isHeld) {
+      releaseForwards(last);
+      isHeld = false;
+      sent = sendWave(matching->choose());
     }
-    if (scheduled.size() == firstOfWave)
+    if (isHeld)
+      releaseForwards(last);
+    if (!holdsForwards)
+      releaseForwards(sent);
+    last = std::move(sent);
+    if (pieces == before)
       break; // a forward without a feeder: no sound problem has one
-    if (messages > kMaxMessages || int64_t(scheduled.size()) > mostPieces)
+    if (messages > kMaxMessages || pieces > mostPieces)
       return false;
-    size_t last = holdsForwards ? firstOfWave : scheduled.size();
-    releaseForwards(released, last);
-    released = last;
   }
-  sortByMessage(scheduled);
+  putInOrder(last, wave - 1);
   return true;
 }
 
 } // namespace
 
 std::vector<ScheduledMove> dt::schedule(const WaveProblem &problem,
-                                        ChunkBytes chunks, int64_t mostPieces) {
+                                        ChunkBytes chunks, int64_t mostPieces,
+                                        const ParallelFor &parallel) {
   std::vector<ScheduledMove> scheduled;
-  if (!Scheduler(problem, chunks, scheduled).run(mostPieces))
+  if (!Scheduler(problem, chunks, parallel, scheduled).run(mostPieces))
     scheduled.clear();
   return scheduled;
 }

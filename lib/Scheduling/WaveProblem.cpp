@@ -621,15 +621,22 @@ int64_t dt::pageBytesFor(int64_t limitBytes) {
   return page;
 }
 
-std::optional<std::string> WaveProblem::check() const {
+std::optional<std::string>
+WaveProblem::check(const ParallelFor &parallel) const {
   if (MaybeError error = cluster.check())
     return error;
   if (stagingBytes < 1)
     return "staging has " + bytesText(stagingBytes) + ", expected at least 1";
-  for (MaybeError (*rule)(const WaveProblem &) :
-       {checkMoves, checkArrivals, checkFeeding, checkStorage})
-    if (MaybeError error = rule(*this))
-      return error;
+  if (MaybeError error = checkMoves(*this))
+    return error;
+  // What they rely on has been checked.
+  MaybeError (*const rules[])(const WaveProblem &) = {
+      checkArrivals, checkFeeding, checkStorage};
+  MaybeError errors[std::size(rules)];
+  parallel(std::size(rules), [&](size_t i) { errors[i] = rules[i](*this); });
+  for (MaybeError &error : errors)
+    if (error)
+      return std::move(error);
   return std::nullopt;
 }
 
@@ -698,9 +705,13 @@ double WaveProblem::seconds(const std::vector<ScheduledMove> &scheduled) const {
 }
 
 std::vector<TimedMessage>
-WaveProblem::messages(const std::vector<ScheduledMove> &scheduled) const {
+WaveProblem::messages(const std::vector<ScheduledMove> &scheduled,
+                      const ParallelFor &parallel) const {
   std::vector<TimedMessage> out;
   std::vector<PlanMessage> formed;
+  // Memory that is never written costs nothing; to move what there is does.
+  out.reserve(scheduled.size());
+  formed.reserve(scheduled.size());
   bool forwards = false;
   forEachMessage(scheduled, [&](size_t first, size_t last) {
     const auto &[move, wave, relay] = scheduled[first];
@@ -727,7 +738,7 @@ WaveProblem::messages(const std::vector<ScheduledMove> &scheduled) const {
   pieces.reserve(scheduled.size());
   for (const auto &[move, wave, relay] : scheduled)
     pieces.push_back({move.flow, move.flow, move.hop > 0, &move.box});
-  std::vector<bool> found = findForwards(formed, pieces);
+  std::vector<bool> found = findForwards(formed, pieces, parallel);
   for (size_t i = 0; i < out.size(); ++i)
     out[i].isForward = found[i];
   return out;

@@ -10,6 +10,7 @@
 #define DT_SCHEDULING_FORWARDS_H
 
 #include "dt/Geometry/Box.h"
+#include "dt/Geometry/Parallel.h"
 #include "dt/Scheduling/PlanMessage.h"
 
 #include <vector>
@@ -28,7 +29,8 @@ struct CarriedPiece {
 /// brought. Messages are sorted by wave; `pieces` are what their `first` and
 /// `last` count.
 std::vector<bool> findForwards(const std::vector<PlanMessage> &messages,
-                               const std::vector<CarriedPiece> &pieces);
+                               const std::vector<CarriedPiece> &pieces,
+                               const ParallelFor &parallel = serialFor);
 
 } // namespace dt
 

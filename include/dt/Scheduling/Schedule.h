@@ -22,7 +22,8 @@ namespace dt {
 /// messages than the limit, or more than `mostPieces`.
 std::vector<ScheduledMove> schedule(const WaveProblem &problem,
                                     ChunkBytes chunks,
-                                    int64_t mostPieces = kMaxPieces);
+                                    int64_t mostPieces = kMaxPieces,
+                                    const ParallelFor &parallel = serialFor);
 
 /// Schedules with the most promising chunk size.
 std::optional<std::string> scheduleGreedily(const WaveProblem &problem,

@@ -62,6 +62,7 @@
 #define DT_SCHEDULING_WAVEPROBLEM_H
 
 #include "dt/Cost/CostModel.h"
+#include "dt/Geometry/Parallel.h"
 #include "dt/Routing/Moves.h"
 #include "dt/Scheduling/PlanMessage.h"
 #include "dt/Scheduling/StoredFlows.h"
@@ -155,7 +156,8 @@ struct WaveProblem {
   /// the device: a box that is empty or comes to a device twice, hops out of
   /// order, a forward that nothing feeds, bytes beyond int64, boxes that lie in
   /// no shard.
-  std::optional<std::string> check() const;
+  std::optional<std::string>
+  check(const ParallelFor &parallel = serialFor) const;
 
   /// Which constraint a schedule breaks, in one sentence that names wave and
   /// device. Knows nothing of how it was made; the instance is sound.
@@ -172,7 +174,8 @@ struct WaveProblem {
   double seconds(const std::vector<ScheduledMove> &scheduled) const;
   /// The messages that its pieces form.
   std::vector<TimedMessage>
-  messages(const std::vector<ScheduledMove> &scheduled) const;
+  messages(const std::vector<ScheduledMove> &scheduled,
+           const ParallelFor &parallel = serialFor) const;
   /// What its copies take from the devices between their groups and beside
   /// them: nothing, but in flat memory.
   std::vector<dtrt::TimedCopy> timedCopies(const WaveSchedule &schedule) const;

@@ -56,8 +56,9 @@ struct WaveOptions {
   /// answer is the same.
   ParallelFor parallel = nullptr;
 
+  ParallelFor threads() const { return parallel ? parallel : serialFor; }
   void forEach(size_t n, const std::function<void(size_t)> &body) const {
-    parallel ? parallel(n, body) : serialFor(n, body);
+    threads()(n, body);
   }
 };
 

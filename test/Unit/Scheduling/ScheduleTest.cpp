@@ -8,6 +8,7 @@
 #include <numeric>
 #include <random>
 #include <set>
+#include <thread>
 
 using namespace dt;
 using namespace dt::testing;
@@ -93,6 +94,48 @@ std::vector<Move> allToAll(int64_t n, int64_t bytes) {
         moves.push_back(
             {0, 0, s, d, Box::fromOffsetSize({(s * n + d) * bytes}, {bytes})});
   return moves;
+}
+
+/// Each device sends one box to the next, which passes it on, and one far away:
+/// more pairs meet in a wave than a thread fills the messages of.
+TEST(Schedule, ManyPairsFillTheirMessagesOnThreadsAsWithout) {
+  constexpr int64_t kDevices = 700;
+  std::vector<Move> moves;
+  for (uint32_t hop : {0, 1})
+    for (int64_t from = 0; from < kDevices; ++from)
+      moves.push_back({uint32_t(from), hop, (from + hop) % kDevices,
+                       (from + hop + 1) % kDevices,
+                       Box::whole({100 + from % 7})});
+  for (int64_t from = 0; from < kDevices; ++from)
+    moves.insert(moves.begin(), {uint32_t(kDevices + from), 0, from,
+                                 (from + 350) % kDevices, Box::whole({80})});
+  WaveProblem p = wavesOf(moves);
+  auto threaded = [](size_t n, const auto &body) {
+    std::vector<std::thread> threads;
+    for (size_t i = n; i-- > 0;)
+      threads.emplace_back(body, i);
+    for (std::thread &thread : threads)
+      thread.join();
+  };
+  auto tied = [](const ScheduledMove &s) {
+    return std::tie(s.wave, s.move.flow, s.move.hop, s.move.source,
+                    s.move.destination, s.move.box);
+  };
+  for (bool holdsForwards : {false, true}) {
+    ChunkBytes chunks = {64, 64};
+    chunks.holdsForwards = holdsForwards;
+    auto alone = scheduledWith(p, chunks);
+    auto beside = schedule(p, chunks, kMaxPieces, threaded);
+    EXPECT_GT(alone.size(), moves.size());
+    EXPECT_TRUE(std::is_sorted(
+        alone.begin(), alone.end(), [](const auto &a, const auto &b) {
+          return std::tie(a.wave, a.move.source, a.move.destination) <
+                 std::tie(b.wave, b.move.source, b.move.destination);
+        }));
+    ASSERT_EQ(alone.size(), beside.size());
+    for (size_t i = 0; i < alone.size(); ++i)
+      EXPECT_EQ(tied(alone[i]), tied(beside[i])) << i;
+  }
 }
 
 TEST(Schedule, NonPowerOfTwoWorldsPayNothing) {
