@@ -39,6 +39,8 @@ namespace {
 /// A plan may take this much longer than one from zero, so that more of an old
 /// one stays.
 constexpr double kWorthKeeping = 1.05;
+/// How far from its bound a plan from zero is taken to be at most.
+constexpr double kMostMissed = 1.02;
 constexpr const char *kMayBeSlower = "a plan from zero may be faster";
 
 /// A plan without its programs.
@@ -166,14 +168,16 @@ dtrt::Status Splicer::measure(dtrt::PlanWriter &writer) {
       });
 }
 
-/// Near the bound no plan is much faster. Elsewhere one from zero may be: what
-/// is as near its bound as the old plan stays, so that plans do not become
-/// slower and slower.
+/// Near the bound no plan is much faster. Elsewhere one from zero may be: it
+/// will miss its bound by as much as the old plan did, but that may have been
+/// spliced itself. What is as near its bound as the old plan stays. So plans do
+/// not become slower and slower.
 double Splicer::mostTimesBound() const {
   const dtrt::PlanSummary &before = from.plan->common().summary;
   if (before.timeLowerBound <= 0)
     return kWorthKeeping;
-  return std::max(kWorthKeeping, before.timePredicted / before.timeLowerBound);
+  double missed = before.timePredicted / before.timeLowerBound;
+  return std::max(kWorthKeeping * std::min(missed, kMostMissed), missed);
 }
 
 /// Asked as soon as there are waves. The new bound is not known then: mostly it
@@ -205,17 +209,22 @@ std::optional<std::string> Splicer::choose() {
     return draft && !draft->waves.hasGaps &&
            draft->seconds.atLeast <= mostTimesBound() * boundOf(*draft);
   };
-  if (auto why = sketch({}); why || isGood())
+  SpliceEffort effort;
+  effort.asksFew = true;
+  if (auto why = sketch(effort); why || isGood())
     return why;
-  SpliceEffort effort; // where it finds nothing, the draft stays
+  effort.resends = true; // where it finds nothing, the draft stays
   effort.looksAtPorts =
       draft->seconds.busiestPort > mostTimesBound() * boundOf(*draft);
   effort.comparesRoutes = !effort.looksAtPorts; // of the route alone
-  sketch(effort);
-  if (isGood())
-    return std::nullopt;
-  effort.resends = true;
-  sketch(effort);
+  for (bool asksFew : {true, false}) {
+    effort.asksFew = asksFew;
+    if (asksFew && effort.looksAtPorts)
+      continue; // they are those who have too much to send
+    sketch(effort);
+    if (isGood())
+      return std::nullopt;
+  }
   // What a port has beyond that bound is no plan's fault, perhaps.
   double bound = std::max(boundOf(*draft), draft->seconds.busiestPort);
   if (draft->seconds.atLeast > mostTimesBound() * bound)
