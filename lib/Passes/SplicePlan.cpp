@@ -41,6 +41,8 @@ namespace {
 constexpr double kWorthKeeping = 1.05;
 /// How far from its bound a plan from zero is taken to be at most.
 constexpr double kMostMissed = 1.02;
+constexpr const char *kPortsAreBusy =
+    "who had the places of others has too much to send";
 constexpr const char *kMayBeSlower = "a plan from zero may be faster";
 
 /// A plan without its programs.
@@ -228,7 +230,7 @@ std::optional<std::string> Splicer::choose() {
   // What a port has beyond that bound is no plan's fault, perhaps.
   double bound = std::max(boundOf(*draft), draft->seconds.busiestPort);
   if (draft->seconds.atLeast > mostTimesBound() * bound)
-    return kMayBeSlower;
+    return effort.looksAtPorts ? kPortsAreBusy : kMayBeSlower;
   return std::nullopt;
 }
 
@@ -343,6 +345,8 @@ struct SplicePlanPass : PassWrapper<SplicePlanPass, OperationPass<ModuleOp>> {
     LogicalResult read = transitions.forEach([&](const TransitionInfo &info) {
       if (info.op().getBody().front().empty())
         why = splicePlan(info, *from, output);
+      if (why == kPortsAreBusy)
+        from->reason = *why;
       return success();
     });
     return succeeded(read) ? why : "the layouts are wrong";
