@@ -215,7 +215,8 @@ std::optional<std::string> Splicer::choose() {
   effort.asksFew = true;
   if (auto why = sketch(effort); why || isGood())
     return why;
-  effort.resends = true; // where it finds nothing, the draft stays
+  // Where a sketch finds nothing, or what is worse, the draft stays.
+  effort.resends = true;
   effort.looksAtPorts =
       draft->seconds.busiestPort > mostTimesBound() * boundOf(*draft);
   effort.comparesRoutes = !effort.looksAtPorts; // of the route alone
