@@ -39,8 +39,6 @@ namespace {
 /// A plan may take this much longer than one from zero, so that more of an old
 /// one stays.
 constexpr double kWorthKeeping = 1.05;
-/// How far from its bound a plan from zero is taken to be at most.
-constexpr double kMostMissed = 1.02;
 constexpr const char *kPortsAreBusy =
     "who had the places of others has too much to send";
 constexpr const char *kMayBeSlower = "a plan from zero may be faster";
@@ -170,16 +168,14 @@ dtrt::Status Splicer::measure(dtrt::PlanWriter &writer) {
       });
 }
 
-/// Near the bound no plan is much faster. Elsewhere one from zero may be: it
-/// will miss its bound by as much as the old plan did, but that may have been
-/// spliced itself. What is as near its bound as the old plan stays. So plans do
-/// not become slower and slower.
+/// Near the bound no plan is much faster. Elsewhere one from zero may be: what
+/// is as near its bound as the old plan stays, so that plans do not become
+/// slower and slower.
 double Splicer::mostTimesBound() const {
   const dtrt::PlanSummary &before = from.plan->common().summary;
   if (before.timeLowerBound <= 0)
     return kWorthKeeping;
-  double missed = before.timePredicted / before.timeLowerBound;
-  return std::max(kWorthKeeping * std::min(missed, kMostMissed), missed);
+  return std::max(kWorthKeeping, before.timePredicted / before.timeLowerBound);
 }
 
 /// Asked as soon as there are waves. The new bound is not known then: mostly it
