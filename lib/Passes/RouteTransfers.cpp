@@ -244,6 +244,8 @@ struct RouteTransfersPass : impl::RouteTransfersBase<RouteTransfersPass> {
   /// What the old plan moved. In flat memory all moves have one order, in which
   /// storage comes and goes; what is best relayed depends on all other moves.
   LogicalResult readOld(const TransitionInfo &info) {
+    if (!from->reason.empty())
+      return success();
     auto moves = readOldMoves(info, *from->plan);
     if (failed(moves))
       return failure();

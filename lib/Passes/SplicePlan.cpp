@@ -39,6 +39,8 @@ namespace {
 /// A plan may take this much longer than one from zero, so that more of an old
 /// one stays.
 constexpr double kWorthKeeping = 1.05;
+constexpr const char *kPortsAreBusy =
+    "who had the places of others has too much to send";
 constexpr const char *kMayBeSlower = "a plan from zero may be faster";
 
 /// A plan without its programs.
@@ -205,21 +207,27 @@ std::optional<std::string> Splicer::choose() {
     return draft && !draft->waves.hasGaps &&
            draft->seconds.atLeast <= mostTimesBound() * boundOf(*draft);
   };
-  if (auto why = sketch({}); why || isGood())
+  SpliceEffort effort;
+  effort.asksFew = true;
+  if (auto why = sketch(effort); why || isGood())
     return why;
-  SpliceEffort effort; // where it finds nothing, the draft stays
+  // Where a sketch finds nothing, or what is worse, the draft stays.
+  effort.resends = true;
   effort.looksAtPorts =
       draft->seconds.busiestPort > mostTimesBound() * boundOf(*draft);
   effort.comparesRoutes = !effort.looksAtPorts; // of the route alone
-  sketch(effort);
-  if (isGood())
-    return std::nullopt;
-  effort.resends = true;
-  sketch(effort);
+  for (bool asksFew : {true, false}) {
+    effort.asksFew = asksFew;
+    if (asksFew && effort.looksAtPorts)
+      continue; // they are those who have too much to send
+    sketch(effort);
+    if (isGood())
+      return std::nullopt;
+  }
   // What a port has beyond that bound is no plan's fault, perhaps.
   double bound = std::max(boundOf(*draft), draft->seconds.busiestPort);
   if (draft->seconds.atLeast > mostTimesBound() * bound)
-    return kMayBeSlower;
+    return effort.looksAtPorts ? kPortsAreBusy : kMayBeSlower;
   return std::nullopt;
 }
 
@@ -334,6 +342,8 @@ struct SplicePlanPass : PassWrapper<SplicePlanPass, OperationPass<ModuleOp>> {
     LogicalResult read = transitions.forEach([&](const TransitionInfo &info) {
       if (info.op().getBody().front().empty())
         why = splicePlan(info, *from, output);
+      if (why == kPortsAreBusy)
+        from->reason = *why;
       return success();
     });
     return succeeded(read) ? why : "the layouts are wrong";

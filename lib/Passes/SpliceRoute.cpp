@@ -48,6 +48,7 @@ private:
   void cutToWants();
   void addWants(uint32_t flow, const Holding &holding,
                 std::vector<Box> &wanted);
+  Holding ofThoseThatChange(const Holding &holding) const;
   std::vector<Holding> holdingsOf(uint32_t flow,
                                   const std::vector<Box> &wanted) const;
   std::vector<TimedMessage> aroundWants() const;
@@ -60,6 +61,7 @@ private:
   OldPrograms &programs;
   const SpliceEffort effort;
   SplicedRoute &out;
+  std::set<int64_t> changing; // whose programs change, whoever sends to heirs
   std::vector<Move> passedOn; // by heirs, to devices that have stayed
   /// Who has stayed and passed something on to a place that has changed: by
   /// flow, as if it had been there from the start.
@@ -91,6 +93,7 @@ void RouteSplicer::addSupplier(const OldPiece &piece, int64_t device) {
 void RouteSplicer::readOld() {
   std::set<int64_t> senders;
   for (auto [device, heir] : places.heirs) {
+    changing.insert({device, heir});
     const OldProgram *before = programs.of(device);
     if (!before)
       continue;
@@ -100,9 +103,11 @@ void RouteSplicer::readOld() {
       for (const OldPiece &piece : message.pieces)
         if (piece.isForward && !places.heirs.count(message.to)) {
           addOld(message, piece);
+          changing.insert(message.to);
           passedOn.push_back({piece.flow, 0, heir, message.to, piece.box});
         }
   }
+  changing.insert(senders.begin(), senders.end());
   for (int64_t sender : senders) {
     const OldProgram *before = programs.of(sender);
     if (!before)
@@ -131,6 +136,19 @@ void RouteSplicer::addWants(uint32_t flow, const Holding &holding,
   out.wants->flows[flow].destination.push_back(std::move(own));
 }
 
+/// A holding by those of its devices whose programs change anyhow; by all where
+/// there are none.
+Holding RouteSplicer::ofThoseThatChange(const Holding &holding) const {
+  Holding out;
+  for (int64_t device : holding.devices)
+    if (changing.count(device))
+      out.devices.push_back(device);
+  if (out.devices.empty())
+    return holding;
+  out.shard = holding.shard;
+  return out;
+}
+
 /// Of the holdings of a flow, those that have something of the wanted boxes.
 std::vector<Holding>
 RouteSplicer::holdingsOf(uint32_t flow, const std::vector<Box> &wanted) const {
@@ -146,7 +164,7 @@ RouteSplicer::holdingsOf(uint32_t flow, const std::vector<Box> &wanted) const {
     wantedOnes.insert(numbers[box]);
   std::vector<Holding> out;
   for (size_t i : wantedOnes)
-    out.push_back(all[i]);
+    out.push_back(effort.asksFew ? ofThoseThatChange(all[i]) : all[i]);
   return out;
 }
 

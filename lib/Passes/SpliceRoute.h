@@ -18,6 +18,9 @@ namespace dt {
 
 /// How much of the old plan is looked at, and may change.
 struct SpliceEffort {
+  /// What heirs get comes from devices whose programs change anyhow, where
+  /// these have it.
+  bool asksFew = false;
   /// Where what heirs got goes the way it went, another way is scheduled too.
   bool comparesRoutes = false;
   /// What heirs get comes from whose ports have time beside all that stays.
