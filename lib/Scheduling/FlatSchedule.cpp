@@ -395,6 +395,8 @@ FlatScheduler::scheduleMoves(std::vector<Move> moves, int64_t effort,
   std::vector<ChunkBytes> candidates = candidateChunks(phase);
   if (candidates.empty())
     return refuseLimit();
+  for (ChunkBytes &chunks : candidates)
+    chunks.endsSoon = repeats && !chunks.isWhole;
   sortCandidates(candidates);
   if (effort == 0 && scheduleLike(phase, candidates.front(), out))
     return std::nullopt;

@@ -11,7 +11,8 @@ namespace {
 /// Each attempt at a wave is this much shorter than the one before.
 constexpr double kShorter = 0.75, kMuchShorter = 0.4;
 constexpr int kAttempts = 6;
-/// A wave that covers all has to be longer than this many latencies.
+/// A wave that covers all has to be longer than this many latencies, and each
+/// where waves are to end soon.
 constexpr double kLeastLatencies = 8;
 /// A wave that makes this much of its time count is taken at once.
 constexpr double kEfficient = 0.98;
@@ -247,6 +248,8 @@ void Matching::findBest() {
   double best = -1, bestSeconds = seconds;
   std::vector<int32_t> bestMatched;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    if (endsSoon && attempt > 0 && seconds < kLeastLatencies * latency)
+      break;
     start(seconds);
     coverCritical(/*isStrict=*/false);
     coverRest();

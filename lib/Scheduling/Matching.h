@@ -55,6 +55,10 @@ public:
   /// Makes the first and the last wave last `seconds` at most, or about that.
   void shortenEnds(double seconds) { ends = seconds; }
 
+  /// Makes no wave much shorter than the one before it only to make more of its
+  /// time: what is left at the end is sent in few waves.
+  void endSoon() { endsSoon = true; }
+
   /// The next wave; empty when nothing is ready.
   std::vector<Meeting> choose();
 
@@ -117,6 +121,7 @@ private:
   double busiest = 0;
   double longest = 0; // that any pair may send
   double ends = 0;    // the first and last wave; 0: as all others
+  bool endsSoon = false;
   bool takesTrickles = false;
 
   // One attempt.

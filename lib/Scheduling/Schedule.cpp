@@ -398,6 +398,8 @@ bool Scheduler::run(int64_t mostPieces) {
   scheduled.reserve(std::min(roomForPieces(), mostPieces));
   if (hasShortEnds)
     shortenEnds();
+  if (chunks.endsSoon)
+    matching->endSoon();
   countForwards();
   std::vector<uint32_t> first;
   for (uint32_t i = 0; i < moves.size(); ++i)

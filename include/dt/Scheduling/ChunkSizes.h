@@ -24,10 +24,13 @@ struct ChunkBytes {
   /// What comes is forwarded a wave later than it could be, where there is
   /// something else to send: then it is copied beside that wave.
   bool holdsForwards = false;
+  /// Of many phases, each ends in few waves: none is much shorter than another
+  /// to make a little more of its time.
+  bool endsSoon = false;
   friend bool operator==(ChunkBytes a, ChunkBytes b) {
     return a.intra == b.intra && a.inter == b.inter && a.isWhole == b.isWhole &&
            a.hasShortEnds == b.hasShortEnds &&
-           a.holdsForwards == b.holdsForwards;
+           a.holdsForwards == b.holdsForwards && a.endsSoon == b.endsSoon;
   }
 };
 

@@ -58,6 +58,7 @@ TEST(Schedule, MovesEverythingOnceOnFreePortsAfterItsFeeders) {
       // Else copies this small do not count.
       t.cluster.latencyUs = problem.cluster.latencyUs = 1e-3;
     }
+    chunks.endsSoon = !chunks.isWhole && random() % 2;
     std::vector<ScheduledMove> scheduled = scheduledWith(problem, chunks);
     expectPortsAreFree(scheduled, t.cluster);
 
@@ -179,10 +180,10 @@ double loss(const WaveProblem &problem, ChunkBytes chunks) {
          std::max(busiest.nic, busiest.island);
 }
 
-TEST(Schedule, UnequalMessagesKeepFullPortsBusy) {
-  // A sum of random permutations with random weights: every port is full from
-  // start to end, and no two pairs have as much to send.
-  constexpr int64_t kDevices = 24, kChunk = 32 << 20;
+/// A sum of random permutations with random weights: every port is full from
+/// start to end, and no two pairs have as much to send.
+WaveProblem unequalMessages() {
+  constexpr int64_t kDevices = 24;
   std::mt19937 random(7);
   Cluster cluster;
   cluster.devicesPerNode = 1;
@@ -197,7 +198,25 @@ TEST(Schedule, UnequalMessagesKeepFullPortsBusy) {
       moves.push_back({0, 0, from, kDevices + to[from],
                        Box::fromOffsetSize({at}, {bytes})});
   }
-  EXPECT_LT(loss(wavesOf(moves, cluster), {kChunk, kChunk}), 1.03);
+  return wavesOf(moves, cluster);
+}
+
+TEST(Schedule, UnequalMessagesKeepFullPortsBusy) {
+  constexpr int64_t kChunk = 32 << 20;
+  EXPECT_LT(loss(unequalMessages(), {kChunk, kChunk}), 1.03);
+}
+
+/// Waves that are as long as what they cost make most of their time, but they
+/// are many.
+TEST(Schedule, EndsInFewerWavesWhereItShall) {
+  WaveProblem problem = unequalMessages();
+  ChunkBytes chunks = {32 << 20, 32 << 20}, few = chunks;
+  few.endsSoon = true;
+  std::vector<ScheduledMove> many = scheduledWith(problem, chunks),
+                             soon = scheduledWith(problem, few);
+  EXPECT_LT(soon.back().wave, many.back().wave);
+  EXPECT_LT(soon.size(), many.size());
+  EXPECT_LT(loss(problem, few), 1.03);
 }
 
 TEST(Schedule, FirstAndLastWaveAreShortWhereCopiesShow) {
