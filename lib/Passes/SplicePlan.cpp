@@ -218,8 +218,6 @@ std::optional<std::string> Splicer::choose() {
   effort.comparesRoutes = !effort.looksAtPorts; // of the route alone
   for (bool asksFew : {true, false}) {
     effort.asksFew = asksFew;
-    if (asksFew && effort.looksAtPorts)
-      continue; // they are those who have too much to send
     sketch(effort);
     if (isGood())
       return std::nullopt;
