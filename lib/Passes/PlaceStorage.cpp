@@ -318,8 +318,8 @@ void DeviceStorage::touch(bool creates, uint32_t flow, uint32_t step,
     });
 }
 
-/// What of the source a piece reads: of all states, as what has gone of some is
-/// little use.
+/// What of the source a piece reads: of all states, which the order counts as
+/// one.
 void DeviceStorage::touchSource(const PlanPiece &piece) {
   const PlanFlow &flow = plan.flows[piece.flow];
   uint32_t number = piece.fromShard;

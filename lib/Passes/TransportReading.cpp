@@ -647,7 +647,7 @@ LogicalResult TransportReading::readAgain() {
   return success();
 }
 
-LogicalResult TransportReading::forEach(
+LogicalResult TransitionReadings::forEach(
     llvm::function_ref<LogicalResult(const TransitionReading &)> fn) const {
   for (const TransitionReading &reading : readings)
     if (failed(fn(reading)))
@@ -664,14 +664,6 @@ RoutingReading::RoutingReading(Operation *, AnalysisManager &analyses) {
     readings.push_back(std::move(*reading));
     return success();
   }));
-}
-
-LogicalResult RoutingReading::forEach(
-    llvm::function_ref<LogicalResult(const TransitionReading &)> fn) const {
-  for (const TransitionReading &reading : readings)
-    if (failed(fn(reading)))
-      return failure();
-  return success(areRight);
 }
 
 const TransitionReading *TransportReading::find(TransitionOp op) const {

@@ -26,19 +26,27 @@ struct TransitionReading {
   mlir::LogicalResult report(const MaybeFault &fault) const;
 };
 
-/// All transitions of a module at the transport level. An analysis: passes that
-/// change no body preserve it.
-class TransportReading {
+/// All transitions of a module at one level. What derives from it is an
+/// analysis: passes that change no body preserve it.
+class TransitionReadings {
+public:
+  /// Fails where a body is wrong, and where `fn` fails.
+  mlir::LogicalResult
+  forEach(llvm::function_ref<mlir::LogicalResult(const TransitionReading &)> fn)
+      const;
+
+protected:
+  std::vector<TransitionReading> readings;
+  bool areRight = true;
+};
+
+/// At the transport level. Transitions of which there are programs, and no
+/// body, are left out.
+class TransportReading : public TransitionReadings {
 public:
   /// Emits a diagnostic where a body is not at the transport level, or a piece
   /// is not where it can be.
   TransportReading(mlir::Operation *module, mlir::AnalysisManager &analyses);
-
-  /// Fails where a body is wrong, and where `fn` fails. Transitions of which
-  /// there are programs, and no body, are left out.
-  mlir::LogicalResult
-  forEach(llvm::function_ref<mlir::LogicalResult(const TransitionReading &)> fn)
-      const;
 
   /// For a pass that has written slots or storage, and has left all else as it
   /// was: reads these, so that it may preserve this analysis.
@@ -46,28 +54,14 @@ public:
 
   /// The reading of one transition; null where there is none.
   const TransitionReading *find(TransitionOp op) const;
-
-private:
-  std::vector<TransitionReading> readings;
-  bool areRight = true;
 };
 
-/// All transitions of a module at the routing level: hops in place of waves,
-/// one step for each, with pieces in the order of the ops. An analysis, as
-/// above.
-class RoutingReading {
+/// At the routing level: hops in place of waves, one step for each, with pieces
+/// in the order of the ops.
+class RoutingReading : public TransitionReadings {
 public:
   /// Emits a diagnostic as above.
   RoutingReading(mlir::Operation *module, mlir::AnalysisManager &analyses);
-
-  /// Fails where a body is wrong, and where `fn` fails.
-  mlir::LogicalResult
-  forEach(llvm::function_ref<mlir::LogicalResult(const TransitionReading &)> fn)
-      const;
-
-private:
-  std::vector<TransitionReading> readings;
-  bool areRight = true;
 };
 
 /// All flows as the transport level has them; `info` must outlive them.

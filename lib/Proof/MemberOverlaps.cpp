@@ -3,6 +3,7 @@
 #include "MemberOverlaps.h"
 
 #include <algorithm>
+#include <optional>
 #include <tuple>
 
 namespace dt {
@@ -12,6 +13,9 @@ namespace {
 /// Boxes name so many members on average at most: of more, a box is less than
 /// its members.
 constexpr int64_t kFewMembers = 2;
+/// Lookups pass so many parts for each box and pair at most: behind a long
+/// part, one passes all that the long one spans.
+constexpr size_t kPassedPerBox = 64;
 
 /// The part of a box that one member has.
 struct Part {
@@ -77,16 +81,15 @@ std::vector<Part> partsOf(BoxList boxes, const Members &members) {
   return parts;
 }
 
-} // namespace
-
-std::vector<IndexPair> memberOverlaps(BoxList a, BoxList b, WorkLimit &limit) {
-  if (a.size() == 0 || b.size() == 0)
-    return {};
-  Members members(a, b);
-  if (!members.areFew())
-    return overlappingPairs(a, b, &limit);
-  std::vector<Part> parts = partsOf(a, members);
+/// None where too many parts are passed.
+std::optional<std::vector<IndexPair>>
+lookUp(BoxList a, BoxList b, const Members &members, WorkLimit &limit) {
+  const std::vector<Part> parts = partsOf(a, members);
   std::vector<IndexPair> out;
+  size_t passed = 0;
+  auto isTooMuch = [&] {
+    return passed > kPassedPerBox * (a.size() + b.size() + out.size());
+  };
   for (uint32_t i = 0; i < b.size() && !limit.isExceeded(); ++i) {
     Interval elements = b[i][b[i].rank() - 1];
     members.forEach(b[i], [&](int64_t member) {
@@ -96,13 +99,31 @@ std::vector<IndexPair> memberOverlaps(BoxList a, BoxList b, WorkLimit &limit) {
                    (before.member == member && before.reach <= elements.lo);
           });
       for (; part != parts.end() && part->member == member &&
-             part->elements.lo < elements.hi;
-           ++part)
+             part->elements.lo < elements.hi && !isTooMuch();
+           ++part, ++passed)
         if (!intersect(part->elements, elements).empty() && limit.take())
           out.push_back({part->box, i});
     });
+    if (isTooMuch())
+      return std::nullopt;
   }
   return out;
+}
+
+} // namespace
+
+std::vector<IndexPair> memberOverlaps(BoxList a, BoxList b, WorkLimit &limit) {
+  if (a.size() == 0 || b.size() == 0)
+    return {};
+  Members members(a, b);
+  if (members.areFew()) {
+    WorkLimit own = limit;
+    if (auto found = lookUp(a, b, members, own)) {
+      limit = own;
+      return std::move(*found);
+    }
+  }
+  return overlappingPairs(a, b, &limit);
 }
 
 } // namespace dt

@@ -1,7 +1,8 @@
 //===- MemberOverlaps.h - Which ranges of storage meet ----------*- C++ -*-===//
 //
 // Of boxes that name members of a shard, by their leading dims, and a range of
-// elements of each, in the last. All have one rank and none is empty.
+// elements of each, in the last. All have one rank. What is empty meets
+// nothing.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,7 +16,8 @@ namespace dt {
 /// Pairs (index in `a`, index in `b`) of boxes that meet, in no order. Each
 /// takes one of the limit; what exceeds it is not said. Boxes of few members
 /// are looked up by member, in O((a + b) log a + pairs); then a pair is said
-/// once for each member that both name. Others as by overlappingPairs.
+/// once for each member that both name. Others as by overlappingPairs, and so
+/// are those of which a lookup passes many that it does not find.
 std::vector<IndexPair> memberOverlaps(BoxList a, BoxList b, WorkLimit &limit);
 
 } // namespace dt

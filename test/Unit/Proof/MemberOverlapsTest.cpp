@@ -68,6 +68,21 @@ TEST(MemberOverlaps, AreNoMoreThanTheLimit) {
   EXPECT_TRUE(limit.isExceeded());
 }
 
+/// Behind a long box, every lookup passes all before it: a square of them would
+/// take minutes.
+TEST(MemberOverlaps, BehindALongBoxAreFoundInTime) {
+  constexpr int64_t kBoxes = 1 << 19;
+  std::vector<Box> rows(kBoxes, Box(2)), uses(kBoxes, Box(2));
+  for (int64_t i = 0; i < kBoxes; ++i) {
+    rows[size_t(i)][0] = uses[size_t(i)][0] = {0, 1};
+    rows[size_t(i)][1] = uses[size_t(i)][1] = {2 * i, 2 * i + 1};
+  }
+  rows[0][1].hi = 2 * kBoxes;
+  WorkLimit limit(kMaxPieces);
+  EXPECT_EQ(memberOverlaps(rows, uses, limit).size(), size_t(2 * kBoxes - 1));
+  EXPECT_FALSE(limit.isExceeded());
+}
+
 TEST(MemberOverlaps, OfManyMembersAreSaidOnce) {
   std::vector<Box> boxes(2, Box(2));
   for (Box &box : boxes)
