@@ -121,14 +121,65 @@ uint32_t FlatJobs::shapeOf(const Move &move, bool local) {
   return it->second;
 }
 
+namespace {
+
+/// Members, and the shapes that each has so far: a tree in which those that
+/// have the same are at one node.
+class ShapeTree {
+public:
+  struct Node {
+    uint32_t parent = 0, shape = 0;
+    uint32_t child = 0, childShape = UINT32_MAX; // the last that was made
+  };
+  static constexpr uint32_t kRoot = 0;
+
+  explicit ShapeTree(size_t numMembers) : nodes(1), at(numMembers, kRoot) {}
+
+  /// Shapes ascend.
+  void add(size_t member, uint32_t shape) {
+    Node &node = nodes[at[member]];
+    if (node.childShape != shape) {
+      node.child = uint32_t(nodes.size());
+      node.childShape = shape;
+      nodes.push_back({at[member], shape});
+    }
+    at[member] = nodes[at[member]].child;
+  }
+  uint32_t nodeOf(size_t member) const { return at[member]; }
+  size_t numNodes() const { return nodes.size(); }
+  std::vector<uint32_t> shapesOf(uint32_t node) const {
+    std::vector<uint32_t> shapes;
+    for (; node != kRoot; node = nodes[node].parent)
+      shapes.push_back(nodes[node].shape);
+    std::reverse(shapes.begin(), shapes.end());
+    return shapes;
+  }
+
+private:
+  std::vector<Node> nodes;
+  std::vector<uint32_t> at; // by member
+};
+
+} // namespace
+
+/// Calls fn(number) for the members that the leading dims of a box name.
+template <typename Fn>
+static void forEachMember(const Box &box, const std::vector<int64_t> &leading,
+                          Fn fn, size_t dim = 0, int64_t before = 0) {
+  if (dim == leading.size())
+    return fn(before);
+  for (int64_t i = box[dim].lo; i < box[dim].hi; ++i)
+    forEachMember(box, leading, fn, dim + 1, before * leading[dim] + i);
+}
+
 /// All pieces that read the storage of one flow, tensor by tensor.
 void FlatJobs::addPieces(uint32_t storage, const std::vector<uint32_t> &moves,
                          const std::vector<uint32_t> &locals) {
   unsigned numLeading = input.flows[storage].numLeading;
   std::vector<int64_t> leading(numLeading, 1);
-  std::vector<std::pair<const Box *, uint32_t>> boxes;
+  Pieces pieces;
   auto add = [&](const Move &move, const Box &box, bool local) {
-    boxes.push_back({&box, shapeOf(move, local)});
+    pieces.push_back({shapeOf(move, local), &box});
     for (unsigned d = 0; d < numLeading; ++d)
       leading[d] = std::max(leading[d], box[d].hi);
   };
@@ -139,71 +190,72 @@ void FlatJobs::addPieces(uint32_t storage, const std::vector<uint32_t> &moves,
     add({local.flow, 0, local.device, local.device, local.box}, local.box,
         /*local=*/true);
   }
-  int64_t numPieces = 0;
-  for (auto [box, shape] : boxes) {
+  int64_t numOfTensors = 0;
+  for (auto [shape, box] : pieces) {
     int64_t members = 1;
     for (unsigned d = 0; d < numLeading; ++d)
       members *= (*box)[d].size();
     if (!effects.take(members))
       return;
-    numPieces += members;
+    numOfTensors += members;
   }
-  std::vector<std::pair<int64_t, uint32_t>> pieces; // member, shape
-  pieces.reserve(size_t(numPieces));
-  std::vector<int64_t> members, next; // of a box
-  for (auto [box, shape] : boxes) {
-    members.assign(1, 0);
-    for (unsigned d = 0; d < numLeading; ++d) {
-      next.clear();
-      for (int64_t member : members)
-        for (int64_t i = (*box)[d].lo; i < (*box)[d].hi; ++i)
-          next.push_back(member * leading[d] + i);
-      members.swap(next);
-    }
-    for (int64_t member : members)
-      pieces.push_back({member, shape});
-  }
-  addCohorts(leading, pieces);
+  std::stable_sort(
+      pieces.begin(), pieces.end(),
+      [](const auto &a, const auto &b) { return a.first < b.first; });
+  addCohorts(leading, pieces, numOfTensors);
 }
 
-/// By member, and those of a member by shape. Mostly members have several.
-static void sortPieces(std::vector<std::pair<int64_t, uint32_t>> &pieces,
-                       const std::vector<int64_t> &leading) {
-  size_t numMembers = 1;
+/// Members that any piece names, ascending; none where those of all pieces
+/// together, `numOfTensors`, are no fewer than all that there are.
+std::vector<int64_t>
+FlatJobs::sparseMembers(const std::vector<int64_t> &leading,
+                        const Pieces &pieces, int64_t numOfTensors) {
+  int64_t all = 1;
   for (int64_t extent : leading)
-    if (__builtin_mul_overflow(numMembers, size_t(extent), &numMembers) ||
-        numMembers > pieces.size())
-      return std::sort(pieces.begin(), pieces.end());
-  std::vector<size_t> ends(numMembers + 1, 0);
-  for (const auto &piece : pieces)
-    ++ends[size_t(piece.first) + 1];
-  std::partial_sum(ends.begin(), ends.end(), ends.begin());
-  std::vector<std::pair<int64_t, uint32_t>> sorted(pieces.size());
-  for (const auto &piece : pieces)
-    sorted[ends[size_t(piece.first)]++] = piece;
-  pieces.swap(sorted);
-  auto begin = pieces.begin();
-  for (size_t member = 0; member < numMembers; ++member) {
-    auto end = pieces.begin() + ptrdiff_t(ends[member]);
-    std::sort(begin, end);
-    begin = end;
-  }
+    if (__builtin_mul_overflow(all, extent, &all))
+      all = INT64_MAX;
+  std::vector<int64_t> members;
+  if (all <= numOfTensors)
+    return members;
+  members.reserve(size_t(numOfTensors));
+  for (auto [shape, box] : pieces)
+    forEachMember(*box, leading,
+                  [&](int64_t member) { members.push_back(member); });
+  std::sort(members.begin(), members.end());
+  members.erase(std::unique(members.begin(), members.end()), members.end());
+  return members;
 }
 
 void FlatJobs::addCohorts(const std::vector<int64_t> &leading,
-                          std::vector<std::pair<int64_t, uint32_t>> &pieces) {
-  sortPieces(pieces, leading);
-  std::map<std::vector<uint32_t>, uint32_t> byShapes;
-  std::vector<uint32_t> own; // shapes of a member
-  for (size_t first = 0, last = 0; first < pieces.size(); first = last) {
-    own.clear();
-    for (; last < pieces.size() && pieces[last].first == pieces[first].first;
-         ++last)
-      own.push_back(pieces[last].second);
-    auto [it, isNew] = byShapes.try_emplace(own, cohorts.size());
-    if (isNew)
-      cohorts.push_back({own, {}, leading, {}});
-    cohorts[it->second].members.push_back(pieces[first].first);
+                          const Pieces &pieces, int64_t numOfTensors) {
+  const std::vector<int64_t> sparse =
+      sparseMembers(leading, pieces, numOfTensors);
+  auto placeOf = [&](int64_t member) {
+    return sparse.empty()
+               ? size_t(member)
+               : size_t(std::lower_bound(sparse.begin(), sparse.end(), member) -
+                        sparse.begin());
+  };
+  size_t numPlaces = sparse.size();
+  if (sparse.empty())
+    numPlaces = std::accumulate(leading.begin(), leading.end(), size_t(1),
+                                std::multiplies<size_t>());
+  ShapeTree tree(numPlaces);
+  for (auto [shape, box] : pieces)
+    forEachMember(*box, leading, [&, shape = shape](int64_t member) {
+      tree.add(placeOf(member), shape);
+    });
+  std::vector<std::optional<uint32_t>> cohortOf(tree.numNodes());
+  for (size_t place = 0; place < numPlaces; ++place) {
+    const uint32_t node = tree.nodeOf(place);
+    if (node == ShapeTree::kRoot)
+      continue;
+    if (!cohortOf[node]) {
+      cohortOf[node] = uint32_t(cohorts.size());
+      cohorts.push_back({tree.shapesOf(node), {}, leading, {}});
+    }
+    int64_t member = sparse.empty() ? int64_t(place) : sparse[place];
+    cohorts[*cohortOf[node]].members.push_back(member);
   }
 }
 

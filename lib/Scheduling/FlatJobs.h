@@ -105,11 +105,17 @@ private:
   /// (device, is destination, shard, flow whose widths count)
   using Buffer = std::tuple<int64_t, bool, int64_t, uint32_t>;
 
+  /// Shapes, and boxes whose leading dims name the tensors that have them.
+  using Pieces = std::vector<std::pair<uint32_t, const Box *>>;
+
   uint32_t shapeOf(const Move &move, bool local);
   void addPieces(uint32_t storage, const std::vector<uint32_t> &moves,
                  const std::vector<uint32_t> &locals);
-  void addCohorts(const std::vector<int64_t> &leading,
-                  std::vector<std::pair<int64_t, uint32_t>> &pieces);
+  static std::vector<int64_t> sparseMembers(const std::vector<int64_t> &leading,
+                                            const Pieces &pieces,
+                                            int64_t numOfTensors);
+  void addCohorts(const std::vector<int64_t> &leading, const Pieces &pieces,
+                  int64_t numOfTensors);
   Box whole(const Cohort &cohort, const Box &inner) const;
   const Shard &shardOf(const FlatShape &shape, bool destination) const;
   int64_t rowBytes(const Cohort &cohort, unsigned dim) const;

@@ -24,6 +24,14 @@
 
 using namespace dt;
 
+// Where processors have vectors of four doubles, code for these too: the same
+// operations, the same results (the flag brings no fused ones).
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define DT_WIDE_VECTORS __attribute__((target_clones("avx2", "default")))
+#else
+#define DT_WIDE_VECTORS
+#endif
+
 namespace {
 
 /// Jobs that are compared at each step: with fewer, what many cohorts load that
@@ -39,7 +47,22 @@ constexpr double kLessOfBegun = 0.5, kLessOfPhase = 0.5;
 
 /// Choices are compared so many at a time, in loops that compilers vectorize.
 constexpr size_t kLanes = 32;
+using Lanes = std::array<double, kLanes>;
 constexpr double kNoChoice = std::numeric_limits<double>::infinity();
+
+/// The least fixed - share * falling of every kLanes-th place, by lane.
+DT_WIDE_VECTORS Lanes leastCosts(const std::vector<double> &fixed,
+                                 const std::vector<double> &falling,
+                                 double share) {
+  Lanes least;
+  least.fill(kNoChoice);
+  for (size_t i = 0; i < fixed.size(); i += kLanes)
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      double cost = fixed[i + lane] - share * falling[i + lane];
+      least[lane] = cost < least[lane] ? cost : least[lane];
+    }
+  return least;
+}
 
 class Sequencer {
 public:
@@ -55,6 +78,7 @@ private:
     Bytes bytes;
   };
   struct Block {
+    uint32_t number = 0; // among those of all cohorts
     const Effect *first = nullptr, *last = nullptr;
     double bytes = 0; // created and freed
 
@@ -94,6 +118,7 @@ private:
   struct Choice {
     Due due;
     const Block *block = nullptr;
+    double step = 0;    // its part of the whole
     double itself = 0;  // sum (c c)
     double counted = 0; // what counts of it
   };
@@ -102,9 +127,16 @@ private:
     uint32_t choice; // its place
     Bytes change;
   };
+  /// Of a block that is done, and one that is due: with it, sum (now c) of one
+  /// tensor of the latter grows by `bytes`, less its step times `all`.
+  struct Product {
+    double bytes = 0; // sum (done bytes)
+    double all = 0;   // sum (done all), on devices of the latter
+  };
 
   bool areMany() const { return cohorts.size() > kManyCohorts; }
   void index();
+  void multiply();
   std::vector<int64_t> directionOf(const std::vector<Block> &blocks) const;
   void formSeries();
   Due next(uint32_t number);
@@ -112,6 +144,8 @@ private:
   size_t best();
   void add(const Due &due);
   double weighed(const Choice &choice) const;
+  void change(const Effect &effect, size_t at, double members);
+  void changeAll(const Choice &done);
   Due take(size_t at);
   void beginPhase();
 
@@ -126,10 +160,11 @@ private:
   std::vector<Choice> choices;
   /// The parts of what choices cost; fixed is infinite where a place is free.
   std::vector<double> fixed, falling;
-  std::vector<double> costs;               // at present
   std::vector<size_t> free;                // places of choices
   std::vector<std::vector<Touch>> touches; // by device, those of choices
-  size_t numChanges = 0;                   // of choices
+  size_t numBlocks = 0;
+  std::vector<Product> products; // by block done, then block due; or none
+  size_t numChanges = 0;         // of choices
   double allBytes = 0, bytes = 0;
 };
 
@@ -146,6 +181,7 @@ void Sequencer::index() {
     own.reserve(cohort.effects.size());
     for (const JobEffects &ofBlock : cohort.effects) {
       Block &block = own.emplace_back();
+      block.number = uint32_t(numBlocks++);
       block.first = effects.data() + effects.size();
       for (const JobEffect &effect : ofBlock) {
         uint32_t device =
@@ -167,6 +203,36 @@ void Sequencer::index() {
   allBytes = std::max(allBytes, 1.0); // all storages may be shared
   for (const Bytes &all : total)
     numPhases = std::max(numPhases, all[0] / phaseBytes);
+}
+
+/// Where tensors are many and blocks few, each pair of blocks is looked at once
+/// for all of their tensors, and there are no touches.
+void Sequencer::multiply() {
+  int64_t numJobs = 0;
+  for (const CohortJobs &cohort : cohorts)
+    numJobs += cohort.count();
+  if (numBlocks * numBlocks > size_t(numJobs))
+    return;
+  products.resize(numBlocks * numBlocks);
+  std::vector<Bytes> done(total.size()); // by device
+  for (const std::vector<Block> &cohort : blocks)
+    for (const Block &block : cohort) {
+      for (const Effect &effect : block)
+        done[effect.device] = effect.bytes;
+      Product *product = &products[block.number * numBlocks];
+      for (const std::vector<Block> &others : blocks)
+        for (const Block &other : others) {
+          for (const Effect &effect : other)
+            for (size_t i = 0; i < effect.bytes.size(); ++i) {
+              double bytes = done[effect.device][i];
+              product->bytes += bytes * effect.bytes[i];
+              product->all += bytes * total[effect.device][i];
+            }
+          ++product;
+        }
+      for (const Effect &effect : block)
+        done[effect.device] = {};
+    }
 }
 
 /// What blocks do to each device, in parts of all that they do: where that is
@@ -236,8 +302,7 @@ void Sequencer::add(const Due &due) {
     for (size_t lane = kLanes; lane-- > 0;)
       free.push_back(choices.size() + lane);
     choices.resize(choices.size() + kLanes);
-    for (std::vector<double> *part : {&falling, &costs})
-      part->resize(choices.size());
+    falling.resize(choices.size());
     fixed.resize(choices.size(), kNoChoice);
   }
   size_t at = free.back();
@@ -256,9 +321,10 @@ void Sequencer::add(const Due &due) {
       whole += all[i] * change;
       itself += change * change;
     }
-    touches[effect.device].push_back(touch);
+    if (products.empty())
+      touches[effect.device].push_back(touch);
   }
-  choices[at] = {due, &block, itself, 0};
+  choices[at] = {due, &block, step, itself, 0};
   choices[at].counted = weighed(choices[at]);
   fixed[at] = 2 * now + choices[at].counted;
   falling[at] = 2 * whole;
@@ -289,31 +355,55 @@ void Sequencer::beginPhase() {
     }
 }
 
-/// Does what the choice does, and frees its place. What others cost changes on
-/// its devices; of what they change there, only what it does too counts.
+/// What choices cost changes with what is done of one of their devices; of what
+/// they change there, only what is done counts. The touch of choice `at`, the
+/// one that is done, goes.
+void Sequencer::change(const Effect &effect, size_t at, double members) {
+  // What is done, twice: so it stands in what choices cost.
+  std::array<std::pair<size_t, double>, std::tuple_size_v<Bytes>> done;
+  size_t numDone = 0;
+  for (size_t i = 0; i < effect.bytes.size(); ++i)
+    if (effect.bytes[i] != 0)
+      done[numDone++] = {i, 2 * effect.bytes[i] * members};
+  std::vector<Touch> &own = touches[effect.device];
+  size_t place = 0;
+  for (size_t i = 0; i < own.size(); ++i) {
+    double now = fixed[own[i].choice];
+    for (size_t k = 0; k < numDone; ++k)
+      now += done[k].second * own[i].change[done[k].first];
+    fixed[own[i].choice] = now;
+    place = own[i].choice == at ? i : place;
+  }
+  own[place] = own.back();
+  own.pop_back();
+}
+
+/// The same for all that is done of all devices, by products.
+void Sequencer::changeAll(const Choice &done) {
+  const double twice = 2 * double(done.due.job.numMembers);
+  const Product *own = &products[done.block->number * numBlocks];
+  for (size_t at = 0; at < choices.size(); ++at) {
+    const Choice &choice = choices[at];
+    if (fixed[at] == kNoChoice)
+      continue;
+    const Product &product = own[choice.block->number];
+    fixed[at] += twice * (double(choice.due.job.numMembers) * product.bytes -
+                          choice.step * product.all);
+  }
+}
+
+/// Does what the choice does, and frees its place.
 Sequencer::Due Sequencer::take(size_t at) {
   const Choice &choice = choices[at];
   auto members = double(choice.due.job.numMembers);
   for (const Effect &effect : *choice.block) {
-    // What is done, twice: so it stands in what choices cost.
-    std::array<std::pair<size_t, double>, std::tuple_size_v<Bytes>> done;
-    size_t numDone = 0, place = 0;
     for (size_t i = 0; i < effect.bytes.size(); ++i)
-      if (effect.bytes[i] != 0) {
-        done[numDone++] = {i, 2 * effect.bytes[i] * members};
-        sofar[effect.device][i] += effect.bytes[i] * members;
-      }
-    std::vector<Touch> &own = touches[effect.device];
-    for (size_t i = 0; i < own.size(); ++i) {
-      double now = fixed[own[i].choice];
-      for (size_t k = 0; k < numDone; ++k)
-        now += done[k].second * own[i].change[done[k].first];
-      fixed[own[i].choice] = now;
-      place = own[i].choice == at ? i : place;
-    }
-    own[place] = own.back();
-    own.pop_back();
+      sofar[effect.device][i] += effect.bytes[i] * members;
+    if (products.empty())
+      change(effect, at, members);
   }
+  if (!products.empty())
+    changeAll(choice);
   bytes += choice.block->bytes * members;
   numChanges -= choice.block->size();
   fixed[at] = kNoChoice;
@@ -336,26 +426,21 @@ void Sequencer::fill(std::priority_queue<Due> &queue) {
 /// one that is due first.
 size_t Sequencer::best() {
   const double share = bytes / allBytes;
-  std::array<double, kLanes> leastOf; // by lane
-  leastOf.fill(kNoChoice);
-  for (size_t i = 0; i < costs.size(); i += kLanes)
-    for (size_t at = i, lane = 0; lane < kLanes; ++at, ++lane) {
-      double cost = fixed[at] - share * falling[at];
-      costs[at] = cost;
-      leastOf[lane] = cost < leastOf[lane] ? cost : leastOf[lane];
-    }
+  const Lanes leastOf = leastCosts(fixed, falling, share);
   const double least = *std::min_element(leastOf.begin(), leastOf.end());
   std::optional<size_t> best;
   for (size_t lane = 0; lane < kLanes; ++lane)
-    for (size_t at = lane; leastOf[lane] == least && at < costs.size();
+    for (size_t at = lane; leastOf[lane] == least && at < fixed.size();
          at += kLanes)
-      if (costs[at] == least && (!best || choices[*best].due < choices[at].due))
+      if (fixed[at] - share * falling[at] == least &&
+          (!best || choices[*best].due < choices[at].due))
         best = at;
   return *best;
 }
 
 std::vector<FlatJob> Sequencer::run() {
   index();
+  multiply();
   formSeries();
   std::priority_queue<Due> queue;
   for (uint32_t i = 0; i < series.size(); ++i)

@@ -749,15 +749,22 @@ WaveProblem::timedCopies(const WaveSchedule &schedule) const {
   std::vector<dtrt::TimedCopy> out;
   if (!storage)
     return out;
-  std::set<std::pair<int32_t, int64_t>> groups; // wave, device
-  for (const auto &[move, wave, relay] : schedule.moves) {
-    groups.insert({wave, move.source});
-    groups.insert({wave, move.destination});
+  // (wave, device) of groups. Neighbours are mostly of one message.
+  std::vector<std::pair<int32_t, int64_t>> groups;
+  for (bool receives : {false, true}) {
+    size_t first = groups.size();
+    for (const auto &[move, wave, relay] : schedule.moves) {
+      std::pair group(wave, receives ? move.destination : move.source);
+      if (groups.size() == first || groups.back() != group)
+        groups.push_back(group);
+    }
   }
+  std::sort(groups.begin(), groups.end());
   for (const auto &[copy, wave] : schedule.copies)
     out.push_back({wave, copy.device,
                    copy.box.volume() * elementBytes[copy.flow],
-                   groups.count({wave, copy.device}) > 0});
+                   std::binary_search(groups.begin(), groups.end(),
+                                      std::pair(wave, copy.device))});
   return out;
 }
 

@@ -41,6 +41,8 @@ public:
   }
 
   std::vector<StayingState> run() {
+    if (pairs.empty())
+      return {};
     for (const Instruction &instruction : program.instructions)
       look(instruction);
     std::vector<StayingState> out;

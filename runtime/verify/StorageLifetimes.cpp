@@ -6,6 +6,7 @@
 #include "dtrt/format/Text.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace dtrt {
 
@@ -45,39 +46,64 @@ std::vector<int64_t> indexOf(const Family &family, int64_t member) {
 // Events of a shard
 //===----------------------------------------------------------------------===//
 
-StorageLifetimes::Events::Run StorageLifetimes::Events::of(size_t at) const {
-  return {events.data() + (at > 0 ? ends[at - 1] : 0),
-          events.data() + ends[at]};
-}
-
-StorageLifetimes::Events::Run
-StorageLifetimes::Events::find(int64_t member, size_t &next) const {
-  if (next < numMembers() && members[next] == member)
-    return of(next++);
-  auto found = std::lower_bound(members.begin(), members.end(), member);
-  if (found == members.end() || *found != member)
-    return {nullptr, nullptr};
+size_t StorageLifetimes::Events::find(int64_t member, size_t &next) const {
+  if (next < members.size() && members[next].number == member)
+    return next++;
+  auto found = std::lower_bound(members.begin(), members.end(), member,
+                                [](const Member &other, int64_t number) {
+                                  return other.number < number;
+                                });
+  if (found == members.end() || found->number != member)
+    return members.size();
   next = size_t(found - members.begin()) + 1;
-  return of(next - 1);
+  return next - 1;
 }
 
 void StorageLifetimes::Events::add(int64_t member, const Event &event) {
   added.push_back({member, event});
 }
 
+/// By counting, where members are not far apart.
+void StorageLifetimes::Events::sortByMember() {
+  constexpr size_t kFarApart = 8;
+  auto isBefore = [](const Entry &a, const Entry &b) {
+    return a.member < b.member;
+  };
+  if (std::is_sorted(added.begin(), added.end(), isBefore))
+    return;
+  auto [least, most] =
+      std::minmax_element(added.begin(), added.end(), isBefore);
+  const int64_t first = least->member;
+  const auto span = uint64_t(most->member - first);
+  if (span / kFarApart > added.size())
+    return std::sort(added.begin(), added.end(), isBefore);
+  std::vector<size_t> ends(span + 2, 0);
+  for (const Entry &entry : added)
+    ++ends[size_t(entry.member - first) + 1];
+  std::partial_sum(ends.begin(), ends.end(), ends.begin());
+  std::vector<Entry> sorted(added.size());
+  for (const Entry &entry : added)
+    sorted[ends[size_t(entry.member - first)]++] = entry;
+  added.swap(sorted);
+}
+
 void StorageLifetimes::Events::sort() {
-  std::sort(added.begin(), added.end(), [](const Entry &a, const Entry &b) {
-    return std::tie(a.member, a.event.range.lo, a.event.instruction) <
-           std::tie(b.member, b.event.range.lo, b.event.instruction);
-  });
+  sortByMember();
   events.reserve(added.size());
-  for (const Entry &entry : added) {
-    if (members.empty() || members.back() != entry.member) {
-      members.push_back(entry.member);
-      ends.push_back(0);
+  for (size_t first = 0, last = 0; first < added.size(); first = last) {
+    Member &own = members.emplace_back();
+    own.number = added[first].member;
+    for (; last < added.size() && added[last].member == own.number; ++last) {
+      const Event &event = events.emplace_back(added[last].event);
+      own.first = std::min(own.first, event.instruction);
+      own.last = std::max(own.last, event.instruction);
     }
-    events.push_back(entry.event);
-    ends.back() = events.size();
+    own.end = events.size();
+    std::sort(events.data() + first, events.data() + last,
+              [](const Event &a, const Event &b) {
+                return std::tie(a.range.lo, a.instruction) <
+                       std::tie(b.range.lo, b.instruction);
+              });
   }
   added = {};
 }
@@ -114,9 +140,9 @@ StorageLifetimes::StorageLifetimes(const PlanCommon &common,
 }
 
 /// Calls fn(instruction) for what comes or goes of the storage that the box
-/// spans, until fn says true.
-template <typename Fn>
-void StorageLifetimes::forEachEvent(const Segment &box, Fn fn) const {
+/// spans, of members that isOf(), until fn says true.
+template <typename Of, typename Fn>
+void StorageLifetimes::forEachEvent(const Segment &box, Of isOf, Fn fn) const {
   const Family &family = common.families[box.family];
   const auto &shards =
       box.side == Side::Source ? program.source : program.destination;
@@ -134,12 +160,16 @@ void StorageLifetimes::forEachEvent(const Segment &box, Fn fn) const {
   uint64_t states = resolveDerived(family, box.states, box.side);
   for (unsigned state :
        statesOf(togetherOn(box.side).firstOf(box.shard, states))) {
-    auto list = events.find({box.side, box.shard, state});
-    if (list == events.end())
+    auto found = events.find({box.side, box.shard, state});
+    if (found == events.end())
       continue;
+    const Events &list = found->second;
     size_t next = 0;
     if (forEachMember(family, box, [&](int64_t member) {
-          return !steps.take() || visit(list->second.find(member, next));
+          size_t at = list.find(member, next);
+          return !steps.take() ||
+                 (at < list.members.size() && isOf(list.members[at]) &&
+                  visit(list.of(at)));
         }))
       return;
   }
@@ -149,22 +179,26 @@ std::optional<uint32_t>
 StorageLifetimes::releasedBefore(const Segment &box,
                                  uint32_t instruction) const {
   std::optional<uint32_t> found;
-  forEachEvent(box, [&](uint32_t event) {
-    if (event < instruction)
-      found = event;
-    return found.has_value();
-  });
+  forEachEvent(
+      box, [&](const Member &member) { return member.first < instruction; },
+      [&](uint32_t event) {
+        if (event < instruction)
+          found = event;
+        return found.has_value();
+      });
   return found;
 }
 
 std::optional<uint32_t>
 StorageLifetimes::createdAfter(const Segment &box, uint32_t instruction) const {
   std::optional<uint32_t> found;
-  forEachEvent(box, [&](uint32_t event) {
-    if (event > instruction)
-      found = event;
-    return found.has_value();
-  });
+  forEachEvent(
+      box, [&](const Member &member) { return member.last > instruction; },
+      [&](uint32_t event) {
+        if (event > instruction)
+          found = event;
+        return found.has_value();
+      });
   return found;
 }
 
@@ -174,12 +208,13 @@ Status StorageLifetimes::checkOnce() const {
     const auto &shards =
         side == Side::Source ? program.source : program.destination;
     const Family &family = common.families[shards[shard].family];
-    for (size_t i = 0; i < list.numMembers(); ++i) {
+    for (size_t i = 0; i < list.members.size(); ++i) {
       auto [first, end] = list.of(i);
       for (const Event *at = first; at + 1 < end; ++at)
         if (at[1].range.lo < at->range.hi)
           return makeError(
-              "tensor '", tensorOf(family, indexOf(family, list.members[i])),
+              "tensor '",
+              tensorOf(family, indexOf(family, list.members[i].number)),
               "' state '", shortened(family.states[state].name), "' is ",
               side == Side::Source ? "released" : "created",
               " twice, by instructions ", at->instruction, " and ",

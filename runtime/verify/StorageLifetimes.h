@@ -33,9 +33,16 @@ private:
     Interval range;
     uint32_t instruction = 0;
   };
+  /// A member that has events: behind those of the member before, until `end`.
+  /// Members have the numbers that count them row-major.
+  struct Member {
+    int64_t number = 0;
+    size_t end = 0;
+    uint32_t first = UINT32_MAX, last = 0; // instructions of its events
+  };
   /// Those of one shard and group of states, by member and then in the order of
   /// their ranges. Looks are many: nothing of it is a piece of memory by
-  /// itself. Members have the numbers that count them row-major.
+  /// itself.
   struct Events {
     struct Entry {
       int64_t member = 0;
@@ -43,26 +50,32 @@ private:
     };
     using Run = std::pair<const Event *, const Event *>;
 
-    size_t numMembers() const { return ends.size(); }
-    Run of(size_t at) const;
-    /// None where the member has none. `next`: where it may be, and then the
-    /// place behind it: members are mostly looked for in order.
-    Run find(int64_t member, size_t &next) const;
+    Run of(size_t at) const {
+      return {events.data() + (at > 0 ? members[at - 1].end : 0),
+              events.data() + members[at].end};
+    }
+    /// The place of a member; that behind all where it has no events. `next`:
+    /// where it may be, and then the place behind it: members are mostly looked
+    /// for in order.
+    size_t find(int64_t member, size_t &next) const;
     void add(int64_t member, const Event &event);
     /// All have been added; the others may be asked.
     void sort();
 
-    std::vector<Entry> added;     // none once they have been sorted
-    std::vector<int64_t> members; // that have any
-    std::vector<size_t> ends;     // where the events of each end
+    std::vector<Entry> added; // none once they have been sorted
+    std::vector<Member> members;
     std::vector<Event> events;
+
+  private:
+    void sortByMember();
   };
   using Key = std::tuple<Side, uint32_t, unsigned>; // shard, first state
 
   const StateGroups &togetherOn(Side side) const {
     return together[side == Side::Source];
   }
-  template <typename Fn> void forEachEvent(const Segment &box, Fn fn) const;
+  template <typename Of, typename Fn>
+  void forEachEvent(const Segment &box, Of isOf, Fn fn) const;
 
   const PlanCommon &common;
   const RankProgram &program;

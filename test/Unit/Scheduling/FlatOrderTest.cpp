@@ -542,6 +542,48 @@ TEST(FlatOrder, OfManyPairsAPhaseHasFew) {
   EXPECT_LE(parts, 7 * kPairs / 2);
 }
 
+TEST(FlatOrder, TensorsFarApartAreFoundWhereTheyAre) {
+  constexpr int64_t kFar = int64_t(1) << 40;
+  auto box = [](int64_t first, int64_t last) {
+    Box out(3);
+    out[0] = {2, 3};
+    out[1] = {first, last};
+    out[2] = {0, 16};
+    return out;
+  };
+  // Device 0 gives tensors 5 and 6 of two leading dims, and a far one, which
+  // goes to another device.
+  const std::vector<Move> moves = {{0, 0, 0, 1, box(5, 7)},
+                                   {0, 0, 0, 2, box(kFar, kFar + 1)}};
+  ShardIndex source, destination;
+  auto shard = [](std::vector<Interval> tensors) {
+    Shard out;
+    out.dims = {{{2, 3}}, std::move(tensors), {{0, 16}}};
+    out.numLeading = 2;
+    return out;
+  };
+  const std::vector<Holding> before = {
+      {shard({{5, 7}, {kFar, kFar + 1}}), {0}}};
+  const std::vector<Holding> after = {{shard({{5, 7}}), {1}},
+                                      {shard({{kFar, kFar + 1}}), {2}}};
+  source.add(0, before);
+  destination.add(0, after);
+  const std::vector<FlatFlow> flows = {{2, {{4, 1}}, {{4, 1}}, 0}};
+  FlatOrder order({moves, {}, flows, source, destination, /*pageBytes=*/1},
+                  /*jobBytes=*/64);
+  std::vector<std::pair<int64_t, Box>> found; // destination, of
+  for (const FlatPhase &phase : order.phases(order.neededBytes()))
+    for (const Move &move : phase.moves)
+      found.push_back({move.destination, move.box});
+  int64_t elements[3] = {};
+  for (const auto &[device, moved] : found) {
+    elements[device] += moved.volume();
+    EXPECT_TRUE(moves[size_t(device) - 1].box.contains(moved)) << device;
+  }
+  EXPECT_EQ(elements[1], 32);
+  EXPECT_EQ(elements[2], 16);
+}
+
 TEST(FlatOrder, FindsJobsForLittleRoom) {
   FlatCase flat(rowsToColumns(/*firstDestination=*/0));
   // Every device holds 16 KiB; a row of all of them is 1 KiB each.
