@@ -39,20 +39,20 @@ namespace {
 /// A plan may take this much longer than one from zero, so that more of an old
 /// one stays.
 constexpr double kWorthKeeping = 1.05;
-constexpr const char *kPortsAreBusy =
-    "who had the places of others has too much to send";
-constexpr const char *kMayBeSlower = "a plan from zero may be faster";
-
+/// Around an old plan of more messages routes and waves take longer to find
+/// than from zero. With fewer, either takes a moment, and what can be kept is.
+constexpr uint64_t kFewMessages = 4096;
 /// A plan without its programs.
 struct SpliceDraft {
   SplicedRoute route;
   std::set<int64_t> devices; // whose programs are made
+  double busiestPort = 0;    // seconds that it carries bytes
   SplicedWaves waves;
-  SplicedSeconds seconds;
+  double atLeast = 0; // seconds, by some of the messages
 
   bool isBetterThan(const SpliceDraft &other) const {
-    return std::make_pair(waves.hasGaps, seconds.atLeast) <
-           std::make_pair(other.waves.hasGaps, other.seconds.atLeast);
+    return std::make_pair(waves.hasGaps, atLeast) <
+           std::make_pair(other.waves.hasGaps, other.atLeast);
   }
 };
 
@@ -72,7 +72,8 @@ private:
   dtrt::Status measure(dtrt::PlanWriter &writer);
   double mostTimesBound() const;
   double boundOf(const SpliceDraft &some) const;
-  bool isWorthKeeping() const;
+  bool sendsNoMore() const;
+  std::string tooSlow(bool portsAreBusy);
   void stateProof();
   void report();
 
@@ -185,15 +186,20 @@ double Splicer::boundOf(const SpliceDraft &some) const {
                   some.route.lowerBound);
 }
 
+/// Drafts a plan, unless a port has too much to carry and others can be asked.
 std::optional<std::string> Splicer::sketch(const SpliceEffort &effort) {
   SpliceDraft next;
   if (auto why = spliceRoute(info, places, programs, effort, next.route))
     return why;
   findDevices(next);
+  next.busiestPort =
+      busiestPortOf(info, places, programs, next.devices, next.route);
+  if (effort.asksFew && next.busiestPort > mostTimesBound() * boundOf(next))
+    return std::nullopt;
   if (auto why = spliceWaves(info, places, programs, next.devices, next.route,
                              next.waves))
     return why;
-  next.seconds =
+  next.atLeast =
       secondsOf(info, places, programs, next.devices, next.route, next.waves);
   if (!draft || next.isBetterThan(*draft))
     draft = std::move(next);
@@ -205,7 +211,7 @@ std::optional<std::string> Splicer::sketch(const SpliceEffort &effort) {
 std::optional<std::string> Splicer::choose() {
   auto isGood = [&] {
     return draft && !draft->waves.hasGaps &&
-           draft->seconds.atLeast <= mostTimesBound() * boundOf(*draft);
+           draft->atLeast <= mostTimesBound() * boundOf(*draft);
   };
   SpliceEffort effort;
   effort.asksFew = true;
@@ -213,34 +219,45 @@ std::optional<std::string> Splicer::choose() {
     return why;
   // Where a sketch finds nothing, or what is worse, the draft stays.
   effort.resends = true;
-  effort.looksAtPorts =
-      draft->seconds.busiestPort > mostTimesBound() * boundOf(*draft);
+  effort.looksAtPorts = !draft;
   effort.comparesRoutes = !effort.looksAtPorts; // of the route alone
+  std::optional<std::string> why;
   for (bool asksFew : {true, false}) {
     effort.asksFew = asksFew;
-    sketch(effort);
+    why = sketch(effort);
     if (isGood())
       return std::nullopt;
   }
+  if (!draft)
+    return why;
   // What a port has beyond that bound is no plan's fault, perhaps.
-  double bound = std::max(boundOf(*draft), draft->seconds.busiestPort);
-  if (draft->seconds.atLeast > mostTimesBound() * bound)
-    return effort.looksAtPorts ? kPortsAreBusy : kMayBeSlower;
+  double bound = std::max(boundOf(*draft), draft->busiestPort);
+  if (draft->atLeast > mostTimesBound() * bound)
+    return tooSlow(effort.looksAtPorts);
   return std::nullopt;
+}
+
+/// Says so. Where ports are busy, no wave would be kept around the old plan
+/// either.
+std::string Splicer::tooSlow(bool portsAreBusy) {
+  std::string why = portsAreBusy
+                        ? "who had the places of others has too much to send"
+                        : "a plan of copies may be slower";
+  if (portsAreBusy || from.plan->common().summary.messages > kFewMessages)
+    from.reason = why;
+  return why;
 }
 
 /// A place that a device gets near another that wants the same may save bytes
 /// between nodes, which copies do not: they send no more above the bounds than
 /// the old plan.
-bool Splicer::isWorthKeeping() const {
+bool Splicer::sendsNoMore() const {
   const dtrt::PlanSummary &now = common.summary;
   const dtrt::PlanSummary &before = from.plan->common().summary;
-  if (now.bytesWire - now.bytesWireLowerBound >
-          before.bytesWire - before.bytesWireLowerBound ||
-      now.bytesInterNode - now.bytesInterNodeLowerBound >
-          before.bytesInterNode - before.bytesInterNodeLowerBound)
-    return false;
-  return now.timePredicted <= mostTimesBound() * now.timeLowerBound;
+  return now.bytesWire - now.bytesWireLowerBound <=
+             before.bytesWire - before.bytesWireLowerBound &&
+         now.bytesInterNode - now.bytesInterNodeLowerBound <=
+             before.bytesInterNode - before.bytesInterNodeLowerBound;
 }
 
 /// The verifier has checked of every program what the lemmas suppose.
@@ -267,8 +284,11 @@ std::optional<std::string> Splicer::write(const std::string &output) {
     status = measure(*writer);
   if (!status.ok())
     return status.message();
-  if (!isWorthKeeping())
-    return kMayBeSlower;
+  if (!sendsNoMore())
+    return "copies send more than they have to";
+  if (common.summary.timePredicted >
+      mostTimesBound() * common.summary.timeLowerBound)
+    return tooSlow(/*portsAreBusy=*/false);
   dtrt::PlanCommon unproved = common;
   stateProof();
   status = writer->finish(unproved,
@@ -340,8 +360,6 @@ struct SplicePlanPass : PassWrapper<SplicePlanPass, OperationPass<ModuleOp>> {
     LogicalResult read = transitions.forEach([&](const TransitionInfo &info) {
       if (info.op().getBody().front().empty())
         why = splicePlan(info, *from, output);
-      if (why == kPortsAreBusy)
-        from->reason = *why;
       return success();
     });
     return succeeded(read) ? why : "the layouts are wrong";

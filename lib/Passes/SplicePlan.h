@@ -15,7 +15,8 @@ namespace dt {
 /// Writes the plan of a transition that differs from `from.plan` in the devices
 /// of a few destination ranks: programs of devices that neither change nor meet
 /// one that does are copied as they are stored. Says why that cannot be, or is
-/// not worth it; then nothing is written, and `from` is as it was.
+/// not worth it; then nothing is written, and `from` is as it was, but for the
+/// reason to make the plan from zero.
 std::optional<std::string> splicePlan(const TransitionInfo &info, Replan &from,
                                       const std::string &output);
 

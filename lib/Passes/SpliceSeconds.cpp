@@ -50,12 +50,10 @@ std::vector<TimedMessage> Messages::take() {
   return std::move(pieces);
 }
 
-} // namespace
-
-SplicedSeconds secondsOf(const TransitionInfo &info,
-                         const ChangedPlaces &places, OldPrograms &programs,
-                         const std::set<int64_t> &devices,
-                         const SplicedRoute &route, const SplicedWaves &waves) {
+/// What stays as it is.
+Messages keptMessages(const TransitionInfo &info, const ChangedPlaces &places,
+                      OldPrograms &programs, const std::set<int64_t> &devices,
+                      const SplicedRoute &route) {
   Messages messages(info);
   auto addKept = [&](const OldMessage &message) {
     for (const OldPiece &piece : message.pieces)
@@ -69,12 +67,29 @@ SplicedSeconds secondsOf(const TransitionInfo &info,
         if (!devices.count(message.from) && !devices.count(message.to))
           addKept(message);
       });
+  return messages;
+}
+
+} // namespace
+
+double busiestPortOf(const TransitionInfo &info, const ChangedPlaces &places,
+                     OldPrograms &programs, const std::set<int64_t> &devices,
+                     const SplicedRoute &route) {
+  Messages messages = keptMessages(info, places, programs, devices, route);
+  for (const Move &move : route.moves)
+    messages.add(/*wave=*/0, move.source, move.destination, move.flow,
+                 move.box);
+  auto ports = dtrt::busiestPorts(messages.take(), info.cluster);
+  return std::max(ports.nic, ports.island);
+}
+
+double secondsOf(const TransitionInfo &info, const ChangedPlaces &places,
+                 OldPrograms &programs, const std::set<int64_t> &devices,
+                 const SplicedRoute &route, const SplicedWaves &waves) {
+  Messages messages = keptMessages(info, places, programs, devices, route);
   for (const auto &[move, wave, relay] : waves.moves)
     messages.add(wave, move.source, move.destination, move.flow, move.box);
-  std::vector<TimedMessage> all = messages.take();
-  auto ports = dtrt::busiestPorts(all, info.cluster);
-  return {dtrt::predictSeconds(all, info.cluster),
-          std::max(ports.nic, ports.island)};
+  return dtrt::predictSeconds(messages.take(), info.cluster);
 }
 
 } // namespace dt

@@ -12,16 +12,17 @@
 
 namespace dt {
 
-/// Of the messages of the changed devices, and of some others.
-struct SplicedSeconds {
-  double atLeast = 0;     // no plan with these waves is predicted to take less
-  double busiestPort = 0; // that a port carries bytes
-};
+// Of the messages of the changed devices, and of some others.
 
-SplicedSeconds secondsOf(const TransitionInfo &info,
-                         const ChangedPlaces &places, OldPrograms &programs,
-                         const std::set<int64_t> &devices,
-                         const SplicedRoute &route, const SplicedWaves &waves);
+/// Seconds that a port carries bytes, whatever the waves.
+double busiestPortOf(const TransitionInfo &info, const ChangedPlaces &places,
+                     OldPrograms &programs, const std::set<int64_t> &devices,
+                     const SplicedRoute &route);
+
+/// No plan with these waves is predicted to take less.
+double secondsOf(const TransitionInfo &info, const ChangedPlaces &places,
+                 OldPrograms &programs, const std::set<int64_t> &devices,
+                 const SplicedRoute &route, const SplicedWaves &waves);
 
 } // namespace dt
 

@@ -70,8 +70,11 @@ private:
   void measureWaves(int32_t numWaves);
   void takeKept(KeptSchedule &kept);
   void freeLastHops();
-  void formQueues();
-  void fillIdle();
+  void expectFeeders();
+  void formQueues(size_t first);
+  void fillIdle(size_t first);
+  bool splitArrived(uint32_t forward);
+  void sendOnArrived();
   int64_t sendPart(uint32_t move, int64_t room, bool cutSlices, int32_t wave);
   void addRest(uint32_t move, WaveProblem &left) const;
   WaveProblem problemOfRest() const;
@@ -97,8 +100,9 @@ private:
   /// Of a free move, the wave from which on it may go; what free ones feed may
   /// once all of these have come.
   std::vector<int32_t> readyFrom;
-  std::vector<size_t> missing;        // free feeders that have not come
-  std::vector<std::vector<Box>> sent; // of free moves, beside what is kept
+  std::vector<size_t> missing; // free feeders that have not come
+  /// Of free moves: what has gone, and in which wave.
+  std::vector<std::vector<std::pair<Box, int32_t>>> sent;
   /// Forwards that are left, by flow and pair.
   std::map<std::pair<uint32_t, Pair>, std::vector<uint32_t>> forwards;
 };
@@ -290,26 +294,31 @@ void KeptScheduler::takeKept(KeptSchedule &kept) {
       rest[i].push_back(pieces[i].box);
 }
 
-/// By pair, what is passed on first.
-void KeptScheduler::formQueues() {
-  std::map<Pair, Queue> byPair;
-  readyFrom.assign(pieces.size(), 0);
+/// What free moves wait for.
+void KeptScheduler::expectFeeders() {
+  readyFrom = firstWaves;
   missing.assign(pieces.size(), 0);
   sent.resize(pieces.size());
+  for (uint32_t i = 0; i < pieces.size(); ++i)
+    for (uint32_t feeder : feeders[i]) {
+      missing[i] += waves[feeder] == kFree;
+      readyFrom[i] = std::max(readyFrom[i], waves[feeder] + 1);
+    }
+}
+
+/// Free moves from `first` on, by pair, what is passed on first.
+void KeptScheduler::formQueues(size_t first) {
+  std::map<Pair, Queue> byPair;
   for (bool isPassedOn : {true, false})
-    for (uint32_t i = 0; i < pieces.size(); ++i) {
+    for (auto i = uint32_t(first); i < pieces.size(); ++i) {
       if (waves[i] != kFree || feeds[i].empty() == isPassedOn)
         continue;
       Queue &queue = byPair[pairOf(i)];
       queue.pair = pairOf(i);
       queue.bytes += bytesOf(i);
       queue.waiting.push_back(i);
-      readyFrom[i] = firstWaves[i];
-      for (uint32_t feeder : feeders[i]) {
-        missing[i] += waves[feeder] == kFree;
-        readyFrom[i] = std::max(readyFrom[i], waves[feeder] + 1);
-      }
     }
+  queues.clear();
   for (auto &[pair, queue] : byPair)
     queues.push_back(std::move(queue));
 }
@@ -347,7 +356,7 @@ int64_t KeptScheduler::sendPart(uint32_t move, int64_t room, bool cutSlices,
   Move piece = pieces[move];
   piece.box = prefix;
   out.push_back({piece, wave});
-  sent[move].push_back(prefix);
+  sent[move].push_back({prefix, wave});
   return prefix.volume() * width(move);
 }
 
@@ -376,13 +385,56 @@ int64_t KeptScheduler::send(size_t pair, int64_t room, int32_t wave) {
   return bytes;
 }
 
-void KeptScheduler::fillIdle() {
-  formQueues();
+void KeptScheduler::fillIdle(size_t first) {
+  formQueues(first);
   std::vector<WaitingPair> waiting;
   for (const Queue &queue : queues)
     waiting.push_back({queue.pair, queue.bytes});
   fillIdleWaves({seconds, {largest[0], largest[1]}}, problem.cluster, waiting,
                 *this, ports);
+}
+
+/// Makes moves of their own of what a forward may send, though not all of it
+/// has come. Whether there is any.
+bool KeptScheduler::splitArrived(uint32_t forward) {
+  std::vector<Box> left;
+  size_t before = pieces.size();
+  for (uint32_t feeder : feeders[forward]) {
+    for (const Box &box : rest[feeder])
+      if (overlaps(box, pieces[forward].box))
+        left.push_back(intersect(box, pieces[forward].box));
+    for (const auto &[box, wave] : sent[feeder]) {
+      Move part = pieces[forward];
+      part.box = intersect(box, part.box);
+      if (part.box.volume() == 0)
+        continue;
+      pieces.push_back(part);
+      rest.push_back({part.box});
+      readyFrom.push_back(std::max(firstWaves[forward], wave + 1));
+    }
+  }
+  if (pieces.size() == before)
+    return false;
+  rest[forward] = std::move(left);
+  waves.resize(pieces.size(), kFree);
+  missing.resize(pieces.size(), 0);
+  feeds.resize(pieces.size());
+  feeders.resize(pieces.size());
+  sent.resize(pieces.size());
+  return true;
+}
+
+/// Goes through the waves again with the parts that have come of forwards that
+/// wait for others still. Forwards that others wait for stay whole, since who
+/// they feed knows no parts.
+void KeptScheduler::sendOnArrived() {
+  size_t first = pieces.size();
+  bool isSplit = false;
+  for (uint32_t i = 0; i < first; ++i)
+    if (waves[i] == kFree && missing[i] > 0 && feeds[i].empty())
+      isSplit |= splitArrived(i);
+  if (isSplit)
+    fillIdle(first);
 }
 
 /// What is left of a move. Of a forward, what has come is no forward any more.
@@ -404,7 +456,7 @@ void KeptScheduler::addRest(uint32_t move, WaveProblem &left) const {
       if (waves[feeder] != kFree)
         add(intersect(box, pieces[feeder].box), /*hasCome=*/true);
       else {
-        for (const Box &part : sent[feeder])
+        for (const auto &[part, wave] : sent[feeder])
           add(intersect(box, part), /*hasCome=*/true);
         for (const Box &part : rest[feeder])
           add(intersect(box, part), /*hasCome=*/false);
@@ -472,7 +524,9 @@ std::optional<std::string> KeptScheduler::run(KeptSchedule &kept) {
   freeConflicts();
   freeUnfed();
   takeKept(kept);
-  fillIdle();
+  expectFeeders();
+  fillIdle(0);
+  sendOnArrived();
   if (auto error = append())
     return error;
   sortByMessage(out);

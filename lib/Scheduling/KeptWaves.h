@@ -4,7 +4,8 @@
 //      takes its wave, if ports have room there and what it forwards has come.
 //   2. Others go beside them, into waves whose ports are idle at both ends, as
 //      much as lasts no longer than the wave (IdleWaves.h).
-//   3. What is left is scheduled by itself, behind all these waves.
+//   3. So do the parts of a forward that have come while it waits for others.
+//   4. What is left is scheduled by itself, behind all these waves.
 //
 // Messages around these, which stay as they are, have their ports first. Where
 // the moves are loose, what is not passed on keeps no wave.

@@ -299,4 +299,34 @@ TEST(Reschedule, SendsOnBesideWhatStays) {
   EXPECT_EQ(kept.schedule.moves[1].wave, 1);
 }
 
+TEST(Reschedule, SendsOnWhatHasComeOfWhatIsStillToCome) {
+  // 0 -> 1 fills the waves of 4 -> 5, and a quarter is left. 1 -> 2 has the
+  // first two behind them in the same waves.
+  constexpr int64_t kPart = 1 << 20;
+  Cluster cluster;
+  cluster.devicesPerNode = 1;
+  WaveProblem problem = wavesOf({{0, 0, 0, 1, elements(0, 4 * kPart)},
+                                 {0, 1, 1, 2, elements(0, 4 * kPart)}},
+                                cluster);
+  OldMoves old(1);
+  WavesAround around;
+  for (int32_t wave : {0, 1, 2})
+    around.messages.push_back({wave, 4, 5, kPart});
+  around.numWaves = 3;
+  around.firstWave = [](const Move &) { return 0; };
+  around.isPassedOn = [](const Move &) { return false; };
+  KeptSchedule kept;
+  ASSERT_NO_FATAL_FAILURE(rescheduleAround(problem, old, around, kept));
+  auto broken = problem.verify(kept.schedule);
+  EXPECT_FALSE(broken) << *broken;
+  std::vector<int32_t> early;
+  for (const ScheduledMove &piece : kept.schedule.moves)
+    if (piece.move.source == 1 && piece.wave < around.numWaves) {
+      early.push_back(piece.wave);
+      EXPECT_EQ(piece.move.box,
+                elements((piece.wave - 1) * kPart, piece.wave * kPart));
+    }
+  EXPECT_EQ(early, (std::vector<int32_t>{1, 2}));
+}
+
 } // namespace
