@@ -117,6 +117,8 @@ StorageLifetimes::StorageLifetimes(const PlanCommon &common,
 /// spans, until fn says true.
 template <typename Fn>
 void StorageLifetimes::forEachEvent(const Segment &box, Fn fn) const {
+  if (events.empty()) // as in every plan of mode rollback
+    return;
   const Family &family = common.families[box.family];
   const auto &shards =
       box.side == Side::Source ? program.source : program.destination;
