@@ -3,7 +3,6 @@
 #include "dt/Emit/Multicasts.h"
 
 #include "dt/Geometry/Overlaps.h"
-#include "dt/Geometry/ShardIndex.h"
 
 #include <algorithm>
 #include <map>
@@ -27,9 +26,9 @@ public:
 private:
   const PlanPiece &move(uint32_t index) const { return plan.pieces[index]; }
   bool isShared(uint32_t flow) const;
-  std::vector<Box> passedOn(uint32_t flow, const Moves &moves) const;
+  std::vector<Box> passedOn(const Moves &moves) const;
   void addElement(const std::vector<const PlanPiece *> &moves);
-  void addFlow(uint32_t flow, const Moves &moves);
+  void addFlow(const Moves &moves);
 
   const TransportPlan &plan;
   const std::vector<Flow> &flows;
@@ -45,22 +44,22 @@ bool MulticastFinder::isShared(uint32_t flow) const {
 
 /// The first elements of boxes that devices send and do not have at the
 /// source, each once.
-std::vector<Box> MulticastFinder::passedOn(uint32_t flow,
-                                           const Moves &moves) const {
+std::vector<Box> MulticastFinder::passedOn(const Moves &moves) const {
+  auto isForward = [&](uint32_t index) {
+    const PlanPiece &piece = move(index);
+    return piece.fromShard == kUnplaced && piece.relay != RelayHop::Out &&
+           piece.collective == kNoCollective;
+  };
+  if (std::none_of(moves.begin(), moves.end(), isForward))
+    return {};
   std::unordered_set<int64_t> receivers;
   for (uint32_t index : moves)
     receivers.insert(move(index).to);
-  ShardIndex held;
-  held.add(0, *plan.flows[flow].source);
   std::set<Box> elements;
   for (uint32_t index : moves) {
-    int64_t device = move(index).from;
-    if (!receivers.count(device) || move(index).relay == RelayHop::Out ||
-        move(index).collective != kNoCollective)
+    if (!isForward(index) || !receivers.count(move(index).from))
       continue;
     Box box = move(index).box;
-    if (held.findNumber(0, device, box))
-      continue;
     for (unsigned d = 0; d < box.rank(); ++d)
       box[d].hi = box[d].lo + 1;
     elements.insert(box);
@@ -96,8 +95,8 @@ void MulticastFinder::addElement(const std::vector<const PlanPiece *> &moves) {
 
 /// One element stands for a box that is passed on: all of it goes to the same
 /// devices.
-void MulticastFinder::addFlow(uint32_t flow, const Moves &moves) {
-  std::vector<Box> firsts = passedOn(flow, moves), carried;
+void MulticastFinder::addFlow(const Moves &moves) {
+  std::vector<Box> firsts = passedOn(moves), carried;
   if (firsts.empty())
     return;
   Box bounds = firsts.front();
@@ -126,7 +125,7 @@ std::vector<Multicast> MulticastFinder::run() {
         byFlow[plan.pieces[i].flow].push_back(uint32_t(i));
   for (uint32_t flow = 0; flow < byFlow.size(); ++flow)
     if (!byFlow[flow].empty() && isShared(flow))
-      addFlow(flow, byFlow[flow]);
+      addFlow(byFlow[flow]);
   std::vector<Multicast> out;
   for (auto &[devices, multicast] : found)
     out.push_back(std::move(multicast));

@@ -2,11 +2,12 @@
 
 #include "dt/Emit/Programs.h"
 
+#include "dt/Proof/Certificate.h"
 #include "dtrt/format/ShardView.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
-#include <tuple>
 
 using namespace dt;
 
@@ -22,9 +23,6 @@ bool isSameRegion(const dtrt::ShardRecord &a, const dtrt::ShardRecord &b) {
 //===----------------------------------------------------------------------===//
 // Messages
 //===----------------------------------------------------------------------===//
-
-/// (device, peer, receive) of one wave's slot.
-using EndKey = std::tuple<int64_t, int64_t, bool>;
 
 /// Into the blocks, which start there, of its pair of members.
 void placeInBlocks(const PlanCollective &collective, int64_t given, int64_t got,
@@ -42,61 +40,107 @@ void placeInBlocks(const PlanCollective &collective, int64_t given, int64_t got,
                                   collective.blockBytes;
 }
 
+/// Where one wave's slots of one direction are, by their message. Messages in
+/// that order are found in one step.
+class SlotOffsets {
+public:
+  SlotOffsets(const TransportPlan &plan, const PlanStep &step, bool receive) {
+    slots.reserve((step.lastSlot - step.firstSlot) / 2 + 1);
+    for (size_t i = step.firstSlot; i < step.lastSlot; ++i) {
+      const PlanSlot &slot = plan.slots[i];
+      if (slot.receive == receive)
+        slots.push_back({receive ? Ends(slot.peer, slot.device)
+                                 : Ends(slot.device, slot.peer),
+                         slot.offset});
+    }
+    std::sort(slots.begin(), slots.end());
+  }
+
+  /// kInPlace where it has none.
+  int64_t of(int64_t source, int64_t destination) {
+    Ends ends(source, destination);
+    if (next == slots.size() || slots[next].first != ends)
+      next = size_t(std::lower_bound(slots.begin(), slots.end(),
+                                     std::make_pair(ends, INT64_MIN)) -
+                    slots.begin());
+    bool isFound = next < slots.size() && slots[next].first == ends;
+    return isFound ? slots[next++].second : kInPlace;
+  }
+
+private:
+  using Ends = std::pair<int64_t, int64_t>; // source, destination
+  std::vector<std::pair<Ends, int64_t>> slots;
+  size_t next = 0;
+};
+
 void readSlots(const TransportPlan &plan, const PlanStep &step,
                PlanMessage *first, PlanMessage *last) {
-  std::vector<std::pair<EndKey, int64_t>> slots;
-  slots.reserve(step.lastSlot - step.firstSlot);
-  for (size_t i = step.firstSlot; i < step.lastSlot; ++i) {
-    const PlanSlot &slot = plan.slots[i];
-    slots.push_back({{slot.device, slot.peer, slot.receive}, slot.offset});
-  }
-  std::sort(slots.begin(), slots.end());
-  auto offsetOf = [&](EndKey key) {
-    auto at = std::lower_bound(
-        slots.begin(), slots.end(), key,
-        [](const auto &slot, const EndKey &k) { return slot.first < k; });
-    bool isFound = at != slots.end() && at->first == key;
-    return isFound ? at->second : kInPlace;
-  };
+  SlotOffsets sends(plan, step, /*receive=*/false);
+  SlotOffsets receives(plan, step, /*receive=*/true);
   for (PlanMessage *message = first; message != last; ++message) {
+    int64_t source = message->source, destination = message->destination;
     if (message->collective >= 0) {
-      placeInBlocks(
-          plan.collectives[size_t(message->collective)],
-          offsetOf({message->source, message->source, false}),
-          offsetOf({message->destination, message->destination, true}),
-          *message);
+      placeInBlocks(plan.collectives[size_t(message->collective)],
+                    sends.of(source, source),
+                    receives.of(destination, destination), *message);
       continue;
     }
-    message->sendSlot =
-        offsetOf({message->source, message->destination, false});
-    message->receiveSlot =
-        offsetOf({message->destination, message->source, true});
+    message->sendSlot = sends.of(source, destination);
+    message->receiveSlot = receives.of(source, destination);
   }
+}
+
+bool isOfOneMessage(const PlanPiece &a, const PlanPiece &b) {
+  return a.from == b.from && a.to == b.to;
+}
+
+size_t countMessages(const TransportPlan &plan, const PlanStep &step) {
+  size_t count = step.first < step.last;
+  for (size_t i = step.first + 1; i < step.last; ++i)
+    count += !isOfOneMessage(plan.pieces[i - 1], plan.pieces[i]);
+  return count;
+}
+
+void readMessages(const TransportPlan &plan, const PlanStep &step,
+                  PlanMessage *out) {
+  PlanMessage *next = out;
+  for (size_t i = step.first; i < step.last; ++i) {
+    const PlanPiece &piece = plan.pieces[i];
+    if (i == step.first || !isOfOneMessage(plan.pieces[i - 1], piece))
+      *next++ = {step.wave,
+                 piece.from,
+                 piece.to,
+                 i,
+                 i,
+                 0,
+                 kInPlace,
+                 kInPlace,
+                 piece.relay,
+                 piece.collective == kNoCollective ? -1
+                                                   : int32_t(piece.collective)};
+    next[-1].last = i + 1;
+    next[-1].bytes += piece.bytes;
+  }
+  if (step.firstSlot < step.lastSlot)
+    readSlots(plan, step, out, next);
 }
 
 } // namespace
 
-std::vector<PlanMessage> dt::messagesOf(const TransportPlan &plan) {
-  std::vector<PlanMessage> out;
-  for (const PlanStep &step : plan.steps) {
-    if (step.kind != Kind::Wave)
-      continue;
-    size_t begin = out.size();
-    for (size_t i = step.first; i < step.last; ++i) {
-      const PlanPiece &piece = plan.pieces[i];
-      if (out.size() == begin || out.back().source != piece.from ||
-          out.back().destination != piece.to)
-        out.push_back({step.wave, piece.from, piece.to, i, i, 0, kInPlace,
-                       kInPlace, piece.relay,
-                       piece.collective == kNoCollective
-                           ? -1
-                           : int32_t(piece.collective)});
-      out.back().last = i + 1;
-      out.back().bytes += piece.bytes;
-    }
-    if (step.firstSlot < step.lastSlot)
-      readSlots(plan, step, out.data() + begin, out.data() + out.size());
-  }
+std::vector<PlanMessage> dt::messagesOf(const TransportPlan &plan,
+                                        const ParallelFor &parallel) {
+  std::vector<size_t> starts(plan.steps.size() + 1); // by step
+  parallel(plan.steps.size(), [&](size_t s) {
+    const PlanStep &step = plan.steps[s];
+    if (step.kind == Kind::Wave)
+      starts[s + 1] = countMessages(plan, step);
+  });
+  std::partial_sum(starts.begin(), starts.end(), starts.begin());
+  std::vector<PlanMessage> out(starts.back());
+  parallel(plan.steps.size(), [&](size_t s) {
+    if (plan.steps[s].kind == Kind::Wave)
+      readMessages(plan, plan.steps[s], out.data() + starts[s]);
+  });
   return out;
 }
 
@@ -111,15 +155,19 @@ std::vector<std::vector<uint32_t>> dt::memberSetsOf(const TransportPlan &plan) {
 // Who does what
 //===----------------------------------------------------------------------===//
 
-ProgramBuilder::ProgramBuilder(const TransportPlan &plan, const Worlds &worlds)
-    : plan(plan), worlds(worlds), allMessages(messagesOf(plan)),
+ProgramBuilder::ProgramBuilder(const TransportPlan &plan, const Worlds &worlds,
+                               const ParallelFor &parallel)
+    : plan(plan), worlds(worlds), allMessages(messagesOf(plan, parallel)),
       memberSets(memberSetsOf(plan)) {
-  for (uint32_t flow = 0; flow < plan.flows.size(); ++flow) {
-    source.add(flow, *plan.flows[flow].source);
-    destination.add(flow, *plan.flows[flow].destination);
-  }
+  parallel(3, [&](size_t part) {
+    if (part == 0)
+      indexWork();
+    else if (part == 1)
+      source = indexShards(plan.flows, /*source=*/true);
+    else
+      destination = indexShards(plan.flows, /*source=*/false);
+  });
   indexCalls();
-  indexWork();
   std::set<int64_t> devices;
   for (const auto &ranks : {worlds.sourceRank, worlds.destinationRank})
     for (auto [device, rank] : ranks)
@@ -254,15 +302,15 @@ private:
   void addPiece(Kind kind, const PlanPiece &piece, int32_t wave);
   void addStorage(Kind kind, const PlanStorage &row);
   void addWave(int32_t wave, const Work *first, const Work *last);
-  void addMessage(const PlanMessage &message, dtrt::Instruction &group,
-                  std::vector<dtrt::Instruction> &packs,
-                  std::vector<dtrt::Instruction> &unpacks);
+  void addMessage(const PlanMessage &message, dtrt::Instruction &group);
 
   const ProgramBuilder &builder;
   const TransportPlan &plan;
   int64_t device;
   dtrt::RankProgram &program;
   Shards source, destination;
+  std::vector<dtrt::Instruction> unpacks; // of the wave that is added
+  std::optional<uint64_t> packedSlot;     // of its last pack
 };
 
 /// `number`: of the shard that holds the box, where it is known.
@@ -377,10 +425,8 @@ void ProgramBuilder::Writer::addStorage(Kind kind, const PlanStorage &row) {
       .push_back(segment(row, side));
 }
 
-void ProgramBuilder::Writer::addMessage(
-    const PlanMessage &message, dtrt::Instruction &group,
-    std::vector<dtrt::Instruction> &packs,
-    std::vector<dtrt::Instruction> &unpacks) {
+void ProgramBuilder::Writer::addMessage(const PlanMessage &message,
+                                        dtrt::Instruction &group) {
   dtrt::Message out;
   out.receive = message.destination == device;
   out.peer = uint32_t(out.receive ? message.source : message.destination);
@@ -394,8 +440,8 @@ void ProgramBuilder::Writer::addMessage(
   }
   out.slot = uint64_t(slot);
   // What goes to all others alike is packed once.
-  bool isPacked = !out.receive && message.collective >= 0 && !packs.empty() &&
-                  packs.back().slot == out.slot;
+  bool isPacked =
+      !out.receive && message.collective >= 0 && packedSlot == out.slot;
   if (isPacked) {
     group.messages.push_back(std::move(out));
     return;
@@ -405,7 +451,10 @@ void ProgramBuilder::Writer::addMessage(
     return;
   }
   bool isRelay = !out.receive && message.relay == RelayHop::Out;
-  dtrt::Instruction staged;
+  dtrt::Instruction &staged =
+      (out.receive ? unpacks : program.instructions).emplace_back();
+  if (!out.receive)
+    packedSlot = out.slot;
   staged.op = isRelay       ? dtrt::Opcode::Relay
               : out.receive ? dtrt::Opcode::Unpack
                             : dtrt::Opcode::Pack;
@@ -416,29 +465,25 @@ void ProgramBuilder::Writer::addMessage(
   for (size_t i = message.first; i < message.last; ++i)
     staged.segments.push_back(isRelay ? relayed(plan.pieces[i])
                                       : segment(plan.pieces[i], !out.receive));
-  (out.receive ? unpacks : packs).push_back(std::move(staged));
   group.messages.push_back(std::move(out));
 }
 
-/// Packs, one group, unpacks.
+/// Packs, which are written at once, one group, unpacks.
 void ProgramBuilder::Writer::addWave(int32_t wave, const Work *first,
                                      const Work *last) {
   dtrt::Instruction group;
   group.op = dtrt::Opcode::Group;
   group.wave = wave;
-  std::vector<dtrt::Instruction> packs, unpacks;
+  packedSlot.reset();
   for (; first != last; ++first)
     if (first->item & Work::kCall)
       group.collective = builder.callOf(first->item & ~Work::kCall, device);
     else
-      addMessage(builder.allMessages[first->item], group, packs, unpacks);
-  auto append = [&](std::vector<dtrt::Instruction> &list) {
-    for (dtrt::Instruction &entry : list)
-      program.instructions.push_back(std::move(entry));
-  };
-  append(packs);
+      addMessage(builder.allMessages[first->item], group);
   program.instructions.push_back(std::move(group));
-  append(unpacks);
+  for (dtrt::Instruction &unpack : unpacks)
+    program.instructions.push_back(std::move(unpack));
+  unpacks.clear();
 }
 
 void ProgramBuilder::Writer::add(const PlanStep &step, const Work *first,
@@ -497,6 +542,8 @@ dtrt::RankProgram ProgramBuilder::build(int64_t device) const {
   if (own == workOf.end())
     return program;
   const Work *end = own->second.data() + own->second.size();
+  // An item is an instruction at most; so is its group.
+  program.instructions.reserve(2 * own->second.size());
   const Work *next = own->second.data(); // of a wave, from `first` on
   for (const Work *first = own->second.data(); first != end;) {
     const Work *last = first;

@@ -4,7 +4,6 @@
 
 #include "dt/Cost/CostModel.h"
 #include "dt/Emit/Multicasts.h"
-#include "dt/Emit/Programs.h"
 #include "dt/Proof/StayingShards.h"
 #include "dt/Proof/StorageRules.h"
 #include "dt/Routing/RoutingProblem.h"
@@ -133,12 +132,13 @@ bool entersNode(const TransportPlan &plan, const PlanMessage &message,
 void countMessages(const TransportPlan &plan,
                    const std::vector<PlanMessage> &messages,
                    const std::vector<dtrt::TimedCopy> &copies,
-                   const Cluster &cluster, dtrt::PlanSummary &out) {
+                   const Cluster &cluster, const ParallelFor &parallel,
+                   dtrt::PlanSummary &out) {
   std::vector<CarriedPiece> pieces;
   pieces.reserve(plan.pieces.size());
   for (const PlanPiece &piece : plan.pieces)
     pieces.push_back({piece.flow, piece.fedBy, !piece.atSource, &piece.box});
-  std::vector<bool> forwards = findForwards(messages, pieces);
+  std::vector<bool> forwards = findForwards(messages, pieces, parallel);
   std::vector<TimedMessage> timed;
   timed.reserve(messages.size());
   int32_t wave = -1;
@@ -171,8 +171,10 @@ void countMessages(const TransportPlan &plan,
 
 } // namespace
 
-void dt::summarize(const TransportPlan &plan, const std::vector<Flow> &flows,
-                   const Cluster &cluster, dtrt::PlanSummary &out) {
+void dt::summarize(const TransportPlan &plan,
+                   const std::vector<PlanMessage> &messages,
+                   const std::vector<Flow> &flows, const Cluster &cluster,
+                   dtrt::PlanSummary &out, const ParallelFor &parallel) {
   Bounds bounds = computeBounds(flows, cluster);
   out.bytesWireLowerBound = bounds.wireBytes;
   out.bytesInterNodeLowerBound = bounds.interNodeBytes;
@@ -182,7 +184,7 @@ void dt::summarize(const TransportPlan &plan, const std::vector<Flow> &flows,
   std::vector<dtrt::TimedCopy> copies;
   if (out.mode == dtrt::MemoryMode::Flat)
     copies = LocalWork(plan, flows, staying).run();
-  countMessages(plan, messagesOf(plan), copies, cluster, out);
+  countMessages(plan, messages, copies, cluster, parallel, out);
   out.multicasts = multicasts(plan, flows).size();
   for (const auto &[device, memory] : measureMemory(plan, staying)) {
     out.stagingPeak = std::max<uint64_t>(out.stagingPeak, memory.staging);

@@ -122,8 +122,7 @@ private:
     return true;
   }
 
-  std::vector<bool> findSteps(const std::vector<Item> &items) const;
-  bool isLonePair(const std::vector<Item> &items, size_t start) const;
+  std::vector<uint8_t> findSteps(const std::vector<Item> &items) const;
   bool joinRuns(std::vector<Item> &items);
   bool isWorthwhile(const Item &item, int64_t minClassSize) const;
   bool groupByShape(std::vector<Item> &items) const;
@@ -137,8 +136,9 @@ private:
 
 /// Whether each item has the shape of the one before it, and follows that as it
 /// follows the one before.
-std::vector<bool> Compression::findSteps(const std::vector<Item> &items) const {
-  std::vector<bool> goesOn(items.size());
+std::vector<uint8_t>
+Compression::findSteps(const std::vector<Item> &items) const {
+  std::vector<uint8_t> goesOn(items.size()); // no bits: they are many
   for (size_t i = 2; i < items.size(); ++i)
     goesOn[i] = items[i].shape == items[i - 1].shape &&
                 inStep(items[i - 2], items[i - 1], items[i]);
@@ -147,7 +147,7 @@ std::vector<bool> Compression::findSteps(const std::vector<Item> &items) const {
 
 /// Number of items from `start` on of one shape at a constant step.
 size_t runLength(const std::vector<Item> &items,
-                 const std::vector<bool> &goesOn, size_t start) {
+                 const std::vector<uint8_t> &goesOn, size_t start) {
   size_t last = start + 1;
   if (last == items.size() || items[last].shape != items[start].shape)
     return 1;
@@ -156,34 +156,65 @@ size_t runLength(const std::vector<Item> &items,
   return last + 1 - start;
 }
 
-/// True for two single rows that no pair beside them resembles: any two rows
-/// are a run, and irregular rows would make a shape for every two.
-bool Compression::isLonePair(const std::vector<Item> &items,
-                             size_t start) const {
-  if (items[start].shape)
-    return false;
-  auto stepsAlike = [&](size_t other) {
-    const int64_t *a = row(items[start].row), *b = row(items[start + 1].row);
-    const int64_t *x = row(items[other].row), *y = row(items[other + 1].row);
+/// Finds two single rows that no pair beside them resembles: any two rows are a
+/// run, and irregular rows would make a shape for every two. Asked from the
+/// front on, it compares each two pairs once.
+class LonePairs {
+public:
+  LonePairs(const std::vector<int64_t> &rows, unsigned numColumns,
+            const std::vector<Item> &items)
+      : rows(rows), numColumns(numColumns), items(items) {}
+
+  bool isAt(size_t start) {
+    if (items[start].shape)
+      return false;
+    bool likeLast = start >= 2 && isLikeNext(start - 2);
+    return !likeLast && !isLikeNext(start);
+  }
+
+private:
+  /// Whether the pair that starts there and the next one have one step.
+  bool isLikeNext(size_t start) {
+    if (start + 3 >= items.size())
+      return false;
+    Known &own = known[start % 4];
+    if (own.start != start)
+      own = {start, compare(start)};
+    return own.alike;
+  }
+  bool compare(size_t start) const {
+    const Item *pair = items.data() + start;
+    const int64_t *a = row(pair[0]), *b = row(pair[1]);
+    const int64_t *x = row(pair[2]), *y = row(pair[3]);
     for (unsigned c = 0; c < numColumns; ++c)
       if (b[c] - a[c] != y[c] - x[c])
         return false;
     return true;
+  }
+  const int64_t *row(const Item &item) const {
+    return rows.data() + size_t(item.row) * numColumns;
+  }
+
+  struct Known {
+    size_t start = SIZE_MAX;
+    bool alike = false;
   };
-  bool likeNext = start + 3 < items.size() && stepsAlike(start + 2);
-  return !likeNext && !(start >= 2 && stepsAlike(start - 2));
-}
+  const std::vector<int64_t> &rows;
+  unsigned numColumns;
+  const std::vector<Item> &items;
+  Known known[4]; // of the last that were asked for
+};
 
 /// One level: replaces every maximal run by one item; true when any was found.
 bool Compression::joinRuns(std::vector<Item> &items) {
-  std::vector<bool> goesOn = findSteps(items);
+  std::vector<uint8_t> goesOn = findSteps(items);
+  LonePairs lone(rows, numColumns, items);
   std::vector<Item> joined;
   joined.reserve(items.size());
   for (size_t i = 0; i < items.size();) {
     size_t length = runLength(items, goesOn, i);
     // A pair gives way to a longer run that starts at its second item.
-    if (length == 2 &&
-        (runLength(items, goesOn, i + 1) > 2 || isLonePair(items, i)))
+    if (length == 2 && (runLength(items, goesOn, i + 1) > 2 || lone.isAt(i)))
       length = 1;
     Item item = items[i];
     if (length > 1)
@@ -289,6 +320,39 @@ private:
   unsigned numColumns;
 };
 
+/// Counts distinct values.
+class ValueCounter {
+public:
+  /// For up to `most` values at a time.
+  explicit ValueCounter(size_t most) {
+    size_t numSlots = 2;
+    while (numSlots < 2 * most)
+      numSlots *= 2;
+    slots.resize(numSlots);
+  }
+
+  void clear() { ++round, found = 0; }
+  void add(int64_t value) {
+    size_t mask = slots.size() - 1;
+    uint64_t hash = uint64_t(value) * 0x9e3779b97f4a7c15u;
+    size_t at = (hash ^ hash >> 32) & mask;
+    while (slots[at].round == round && slots[at].value != value)
+      at = (at + 1) & mask;
+    found += slots[at].round != round;
+    slots[at] = {value, round};
+  }
+  size_t count() const { return found; }
+
+private:
+  struct Slot {
+    int64_t value = 0;
+    uint32_t round = 0; // in which it was added
+  };
+  std::vector<Slot> slots;
+  uint32_t round = 1;
+  size_t found = 0;
+};
+
 /// The columns, those of fewest distinct values first. Sampled: the order
 /// matters only for how well rows compress.
 std::vector<unsigned> RowOrder::columnsByVariety() const {
@@ -296,14 +360,12 @@ std::vector<unsigned> RowOrder::columnsByVariety() const {
   size_t numRows = rows.size() / numColumns;
   size_t stride = numRows / kSample + 1;
   std::vector<std::pair<size_t, unsigned>> varieties;
-  std::vector<int64_t> values;
+  ValueCounter values(numRows / stride + 1);
   for (unsigned column = 0; column < numColumns; ++column) {
     values.clear();
     for (size_t i = 0; i < numRows; i += stride)
-      values.push_back(row(i)[column]);
-    std::sort(values.begin(), values.end());
-    size_t variety = std::unique(values.begin(), values.end()) - values.begin();
-    varieties.emplace_back(variety, column);
+      values.add(row(i)[column]);
+    varieties.emplace_back(values.count(), column);
   }
   std::sort(varieties.begin(), varieties.end());
   std::vector<unsigned> columns;

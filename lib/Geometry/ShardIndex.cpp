@@ -15,7 +15,7 @@ constexpr size_t kFew = 16;
 Box spanOf(const Shard &shard) {
   Box span(shard.rank());
   for (unsigned dim = 0; dim < shard.rank(); ++dim) {
-    span[dim] = shard.dims[dim].front();
+    span[dim] = shard.dims[dim].empty() ? Interval() : shard.dims[dim].front();
     for (Interval interval : shard.dims[dim])
       span[dim] = {std::min(span[dim].lo, interval.lo),
                    std::max(span[dim].hi, interval.hi)};
@@ -23,7 +23,39 @@ Box spanOf(const Shard &shard) {
   return span;
 }
 
+/// Whether a row-major position in the span is the one in a member's tensor.
+bool isRowMajorBox(const Shard &shard) {
+  return shard.order.isIdentity() &&
+         std::all_of(shard.dims.begin(), shard.dims.end(),
+                     [](const auto &held) { return held.size() == 1; });
+}
+
 } // namespace
+
+ShardIndex::Held::Held(uint32_t number, const Shard &shard)
+    : shard(&shard), span(spanOf(shard)), number(number),
+      numLeading(shard.numLeading), isOneBox(isRowMajorBox(shard)) {
+  if (shard.range)
+    range = *shard.range;
+}
+
+/// As localSpan() finds it, of what is here already.
+bool ShardIndex::Held::holds(const Box &box) const {
+  if (box.rank() != span.rank())
+    return false;
+  for (unsigned dim = 0; dim < span.rank(); ++dim)
+    if (box[dim].empty() || !span[dim].contains(box[dim]))
+      return false;
+  if (!isOneBox)
+    return dt::holds(*shard, box);
+  int64_t first = 0, last = 0, stride = 1;
+  for (unsigned dim = span.rank(); dim-- > numLeading;) {
+    first += (box[dim].lo - span[dim].lo) * stride;
+    last += (box[dim].hi - 1 - span[dim].lo) * stride;
+    stride *= span[dim].size();
+  }
+  return range.lo <= first && last < range.hi;
+}
 
 void ShardIndex::add(uint32_t flow, const std::vector<Holding> &holdings) {
   std::vector<uint32_t> withMany;
@@ -35,18 +67,19 @@ void ShardIndex::add(uint32_t flow, const std::vector<Holding> &holdings) {
       PerDevice &entry = perDevice[place];
       if (flow >= entry.byFlow.size())
         entry.byFlow.resize(flow + 1);
-      std::vector<uint32_t> &numbers = entry.byFlow[flow].numbers;
-      numbers.push_back(entry.shards.size());
+      PerFlow &own = entry.byFlow[flow];
+      auto number = uint32_t(entry.shards.size());
+      own.shards.emplace_back(number, holding.shard);
+      own.numbers.push_back(number);
       entry.shards.push_back({flow, &holding.shard});
-      if (numbers.size() == kFew + 1)
+      if (own.shards.size() == kFew + 1)
         withMany.push_back(place);
     }
   for (uint32_t place : withMany) {
-    PerDevice &entry = perDevice[place];
-    PerFlow &own = entry.byFlow[flow];
+    PerFlow &own = perDevice[place].byFlow[flow];
     std::vector<Box> spans;
-    for (uint32_t number : own.numbers)
-      spans.push_back(spanOf(*entry.shards[number].shard));
+    for (const Held &held : own.shards)
+      spans.push_back(held.span);
     own.spans = std::make_shared<const BoxTree>(std::move(spans));
   }
 }
@@ -69,44 +102,39 @@ std::vector<int64_t> ShardIndex::devices() const {
   return out;
 }
 
-template <typename Fn>
-void ShardIndex::forEachShard(uint32_t flow, int64_t device, const Box &box,
-                              Fn fn) const {
+const ShardIndex::Held *ShardIndex::findHeld(uint32_t flow, int64_t device,
+                                             const Box &box) const {
   const PerDevice *entry = at(device);
   if (!entry || flow >= entry->byFlow.size())
-    return;
+    return nullptr;
   const PerFlow &own = entry->byFlow[flow];
-  std::vector<uint32_t> near;
+  const Held *found = nullptr;
   if (own.spans) {
-    own.spans->forEachContaining(
-        box, [&](uint32_t i) { near.push_back(own.numbers[i]); });
-    std::sort(near.begin(), near.end());
+    own.spans->forEachContaining(box, [&](uint32_t i) {
+      const Held &held = own.shards[i];
+      if ((!found || held.number < found->number) && held.holds(box))
+        found = &held;
+    });
+    return found;
   }
-  for (uint32_t number : own.spans ? near : own.numbers)
-    if (fn(number, *entry->shards[number].shard))
-      return;
+  for (const Held &held : own.shards)
+    if (held.holds(box))
+      return &held;
+  return nullptr;
 }
 
 std::optional<ShardIndex::Found> ShardIndex::find(uint32_t flow, int64_t device,
                                                   const Box &box) const {
-  std::optional<Found> found;
-  forEachShard(flow, device, box, [&](uint32_t number, const Shard &shard) {
-    if (holds(shard, box))
-      found = Found{number, *localView(shard, box)};
-    return found.has_value();
-  });
-  return found;
+  const Held *held = findHeld(flow, device, box);
+  return held ? std::make_optional(
+                    Found{held->number, *localView(*held->shard, box)})
+              : std::nullopt;
 }
 
 std::optional<uint32_t> ShardIndex::findNumber(uint32_t flow, int64_t device,
                                                const Box &box) const {
-  std::optional<uint32_t> found;
-  forEachShard(flow, device, box, [&](uint32_t number, const Shard &shard) {
-    if (holds(shard, box))
-      found = number;
-    return found.has_value();
-  });
-  return found;
+  const Held *held = findHeld(flow, device, box);
+  return held ? std::make_optional(held->number) : std::nullopt;
 }
 
 const std::vector<uint32_t> &ShardIndex::numbersOf(uint32_t flow,

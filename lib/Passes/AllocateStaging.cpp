@@ -121,7 +121,8 @@ struct AllocateStagingPass : impl::AllocateStagingBase<AllocateStagingPass> {
   LogicalResult allocate(const TransitionReading &reading) {
     const TransitionInfo &info = *reading.info;
     const TransportPlan &plan = reading.plan;
-    std::vector<PlanMessage> messages = messagesOf(plan);
+    std::vector<PlanMessage> messages =
+        messagesOf(plan, threadsOf(&getContext()));
     StoredFlows stored = info.stored();
     auto isRun = [&](const PlanMessage &message, bool atSender) {
       const PlanPiece &piece = plan.pieces[message.first];

@@ -65,11 +65,8 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
   }
 
   /// Builds, encodes and writes the programs of a few devices at a time.
-  LogicalResult writePrograms(const TransitionReading &reading,
+  LogicalResult writePrograms(TransitionOp op, const ProgramBuilder &builder,
                               dtrt::PlanWriter &writer) {
-    TransitionOp op = reading.info->op();
-    Worlds worlds = worldsOf(*reading.info);
-    ProgramBuilder builder(reading.plan, worlds);
     ArrayRef<int64_t> rest(builder.devices());
     while (!rest.empty()) {
       ArrayRef<int64_t> batch = rest.take_front(kBatch);
@@ -91,10 +88,12 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
   }
 
   static dtrt::PlanCommon commonOf(const TransitionReading &reading,
+                                   const std::vector<PlanMessage> &messages,
                                    const std::vector<Flow> &flows) {
     dtrt::PlanCommon common = commonSection(*reading.info);
     common.memberSets = memberSetsOf(reading.plan);
-    summarize(reading.plan, flows, reading.info->cluster, common.summary);
+    summarize(reading.plan, messages, flows, reading.info->cluster,
+              common.summary, threadsOf(reading.info->op().getContext()));
     if (auto seconds = reading.info->op().getSecondsWithoutRelays();
         seconds && common.summary.bytesRelayed > 0)
       common.summary.timeWithoutRelays = seconds->convertToDouble();
@@ -109,14 +108,16 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
     auto writer = dtrt::PlanWriter::create(output);
     if (!writer.ok())
       return op.emitOpError() << writer.status().message();
+    Worlds worlds = worldsOf(*reading.info);
+    ProgramBuilder builder(reading.plan, worlds, threadsOf(&getContext()));
     dtrt::PlanCommon common;
     LogicalResult isWritten = success();
     // What is said of the plan is found out beside its programs.
     parallelFor(&getContext(), 0, 2, [&](size_t part) {
       if (part == 0)
-        common = commonOf(reading, **flows);
+        common = commonOf(reading, builder.messages(), **flows);
       else
-        isWritten = writePrograms(reading, *writer);
+        isWritten = writePrograms(op, builder, *writer);
     });
     if (failed(isWritten))
       return failure();

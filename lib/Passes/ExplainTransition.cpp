@@ -58,16 +58,17 @@ void explainMessages(const TransportPlan &plan) {
 void explainRelays(const TransitionReading &reading,
                    const std::vector<Flow> &flows) {
   dtrt::PlanSummary summary;
-  summarize(reading.plan, flows, reading.info->cluster, summary);
+  std::vector<PlanMessage> messages = messagesOf(reading.plan);
+  summarize(reading.plan, messages, flows, reading.info->cluster, summary);
   if (summary.bytesRelayed == 0)
     return;
-  int64_t messages = 0;
-  for (const PlanMessage &message : messagesOf(reading.plan))
-    messages += message.relay == RelayHop::Out;
+  int64_t relayed = llvm::count_if(messages, [](const PlanMessage &message) {
+    return message.relay == RelayHop::Out;
+  });
   llvm::errs() << llvm::formatv("relays: {0} messages, {1:F3} GB over third "
                                 "devices, so much more is sent; predicted "
                                 "{2:F3} ms",
-                                messages, summary.bytesRelayed / 1e9,
+                                relayed, summary.bytesRelayed / 1e9,
                                 summary.timePredicted * 1e3);
   if (auto seconds = reading.info->op().getSecondsWithoutRelays())
     llvm::errs() << llvm::formatv(", without relays {0:F3} ms",

@@ -225,20 +225,24 @@ MaybeFault Arrivals::sweep(Items items, unsigned dim) const {
       return std::nullopt;
     return twice(pieces[items[pair->first]], pieces[items[pair->second]]);
   }
-  std::sort(items.begin(), items.end(), [&](uint32_t a, uint32_t b) {
-    return std::make_pair(pieces[a].box[dim].lo, a) <
-           std::make_pair(pieces[b].box[dim].lo, b);
-  });
+  std::vector<std::pair<int64_t, uint32_t>> starts; // with their items
+  starts.reserve(items.size());
+  for (uint32_t item : items)
+    starts.emplace_back(pieces[item].box[dim].lo, item);
+  std::sort(starts.begin(), starts.end());
+  for (size_t i = 0; i < items.size(); ++i)
+    items[i] = starts[i].second;
   size_t start = 0;
   int64_t reach = pieces[items[0]].box[dim].hi;
   for (size_t i = 1; i <= items.size(); ++i) {
-    if (i < items.size() && pieces[items[i]].box[dim].lo < reach) {
+    if (i < items.size() && starts[i].first < reach) {
       reach = std::max(reach, pieces[items[i]].box[dim].hi);
       continue;
     }
-    if (auto fault =
-            sweep(Items(items.begin() + start, items.begin() + i), dim + 1))
-      return fault;
+    if (i - start > 1)
+      if (auto fault =
+              sweep(Items(items.begin() + start, items.begin() + i), dim + 1))
+        return fault;
     if (i < items.size())
       reach = pieces[items[i]].box[dim].hi;
     start = i;
@@ -322,9 +326,15 @@ Fault Arrivals::notFed(const PlanPiece &piece, uint32_t late) const {
 /// Pieces by what feeds them, so that each thread looks into its own lists.
 MaybeFault Arrivals::checkFeeding() const {
   std::map<Key, Items> fed;
-  for (uint32_t i = 0; i < pieces.size(); ++i)
-    if (!pieces[i].atSource)
-      fed[{pieces[i].fedBy, pieces[i].from}].push_back(i);
+  auto last = fed.end(); // most pieces have the feeder of the one before
+  for (uint32_t i = 0; i < pieces.size(); ++i) {
+    Key key(pieces[i].fedBy, pieces[i].from);
+    if (pieces[i].atSource)
+      continue;
+    if (last == fed.end() || last->first != key)
+      last = fed.try_emplace(key).first;
+    last->second.push_back(i);
+  }
   std::vector<std::pair<Range, const Items *>> feeders;
   for (const auto &[key, items] : fed)
     feeders.emplace_back(at(key), &items);
@@ -471,21 +481,50 @@ public:
       : plan(plan), source(indexShards(plan.flows, /*source=*/true)),
         destination(indexShards(plan.flows, /*source=*/false)) {}
 
-  MaybeFault check(const PlanSlot &slot, const PlanStep &step) const {
-    // Pieces of a wave are sorted by sender and receiver.
+  /// The ends of one wave.
+  MaybeFault check(const PlanStep &step) const {
+    auto isDirect = [](const PlanSlot &slot) { return slot.offset == -1; };
+    auto slot = plan.slots.begin() + step.firstSlot;
+    const auto last = plan.slots.begin() + step.lastSlot;
+    slot = std::find_if(slot, last, isDirect);
+    if (slot == last)
+      return std::nullopt;
+    std::vector<FirstPiece> messages = messagesOf(step);
+    for (; slot != last; slot = std::find_if(slot + 1, last, isDirect))
+      if (auto fault = check(*slot, messages))
+        return fault;
+    return std::nullopt;
+  }
+
+private:
+  /// A message's sender and receiver, and its first piece.
+  struct FirstPiece {
+    std::pair<int64_t, int64_t> ends;
+    size_t piece = 0;
+  };
+
+  /// Sorted by sender and receiver, as the pieces of a wave are, and what
+  /// comes behind them.
+  std::vector<FirstPiece> messagesOf(const PlanStep &step) const {
+    std::vector<FirstPiece> out;
+    for (size_t i = step.first; i < step.last; ++i) {
+      std::pair ends(plan.pieces[i].from, plan.pieces[i].to);
+      if (out.empty() || out.back().ends != ends)
+        out.push_back({ends, i});
+    }
+    out.push_back({{INT64_MAX, INT64_MAX}, step.last});
+    return out;
+  }
+
+  MaybeFault check(const PlanSlot &slot,
+                   const std::vector<FirstPiece> &messages) const {
     MessageKey key = keyOf(slot);
-    auto first = plan.pieces.begin() + step.first;
-    auto last = plan.pieces.begin() + step.last;
-    auto ends = [](const PlanPiece &piece) {
-      return std::make_pair(piece.from, piece.to);
-    };
     auto wanted = std::make_pair(std::get<1>(key), std::get<2>(key));
     auto at = std::lower_bound(
-        first, last, wanted,
-        [&](const PlanPiece &piece, const auto &w) { return ends(piece) < w; });
-    bool isOnePiece = at != last && ends(*at) == wanted &&
-                      (at + 1 == last || ends(at[1]) != wanted);
-    if (isOnePiece && isOneRun(*at, slot.receive))
+        messages.begin(), messages.end() - 1, wanted,
+        [](const FirstPiece &m, const auto &ends) { return m.ends < ends; });
+    bool isOnePiece = at->ends == wanted && at[1].piece - at->piece == 1;
+    if (isOnePiece && isOneRun(plan.pieces[at->piece], slot.receive))
       return std::nullopt;
     return Fault{slot.op, std::string("has no slot on device ") +
                               std::to_string(slot.device) + " for " +
@@ -494,7 +533,6 @@ public:
                               "state in its wire dtype"};
   }
 
-private:
   bool isOneRun(const PlanPiece &piece, bool receive) const {
     const PlanFlow &flow = plan.flows[piece.flow];
     if (__builtin_popcountll(flow.states) != 1)
@@ -505,9 +543,13 @@ private:
       return false;
     int64_t device = receive ? piece.to : piece.from;
     const ShardIndex &index = fromSource ? source : destination;
-    auto found = index.findNumber(piece.flow, device, piece.box);
-    return found &&
-           dt::isOneRun(*index.shardsOf(device)[*found].shard, piece.box);
+    uint32_t shard = receive ? piece.toShard
+                     : fromSource
+                         ? piece.fromShard
+                         : index.findNumber(piece.flow, device, piece.box)
+                               .value_or(kUnplaced);
+    return shard != kUnplaced &&
+           dt::isOneRun(*index.shardsOf(device)[shard].shard, piece.box);
   }
 
   const TransportPlan &plan;
@@ -522,13 +564,8 @@ MaybeFault checkDirect(const TransportPlan &plan, const ParallelFor &parallel) {
       plan.steps.size(), parallel,
       [&](size_t i) {
         const PlanStep &step = plan.steps[i];
-        MaybeFault fault;
-        if (step.kind != PlanStep::Kind::Wave)
-          return fault;
-        for (size_t s = step.firstSlot; s < step.lastSlot && !fault; ++s)
-          if (plan.slots[s].offset == -1)
-            fault = ends.check(plan.slots[s], step);
-        return fault;
+        return step.kind == PlanStep::Kind::Wave ? ends.check(step)
+                                                 : std::nullopt;
       },
       /*atOnce=*/1);
 }

@@ -46,8 +46,9 @@ void sortWaves(std::vector<Row> &rows, const ParallelFor &parallel,
   }
   starts.push_back(rows.size());
   parallel(starts.size() - 1, [&](size_t w) {
-    std::stable_sort(rows.begin() + starts[w], rows.begin() + starts[w + 1],
-                     isLess);
+    auto first = rows.begin() + starts[w], last = rows.begin() + starts[w + 1];
+    if (!std::is_sorted(first, last, isLess))
+      std::stable_sort(first, last, isLess);
   });
 }
 

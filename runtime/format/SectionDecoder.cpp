@@ -64,11 +64,10 @@ public:
                                        sizeof(Instruction)));
     out.instructions.reserve(count(in.instructions()));
     for (size_t i = 0; i < count(in.instructions()); ++i) {
-      auto instruction = decodeInstruction(*in.instructions()->Get(i));
-      if (!instruction.ok())
-        return makeError("instruction ", i, ": ",
-                         instruction.status().message());
-      out.instructions.push_back(std::move(*instruction));
+      Status status = decodeInstruction(*in.instructions()->Get(i),
+                                        out.instructions.emplace_back());
+      if (!status.ok())
+        return makeError("instruction ", i, ": ", status.message());
     }
     DTRT_RETURN_IF_ERROR(decodeCollectives());
     return std::move(out);
@@ -135,11 +134,11 @@ private:
     return {};
   }
 
-  Result<Segment> decodeSegment(uint64_t index) {
+  /// Into the place where it stays: there are millions of them.
+  Status decodeSegment(uint64_t index, Segment &segment) {
     if (index >= count(in.segments()))
       return makeError("segment ", index, " of ", count(in.segments()));
     const fb::Segment &from = *in.segments()->Get(index);
-    Segment segment;
     segment.side = Side(from.shard() & 1);
     segment.shard = from.shard() >> 1;
     const auto &shards =
@@ -152,15 +151,13 @@ private:
     segment.states = uint64_t(in.pool()->Get(from.states()));
     DTRT_RETURN_IF_ERROR(
         numbers(from.offset(), shard.dims.size(), segment.offset));
-    DTRT_RETURN_IF_ERROR(numbers(from.size(), shard.dims.size(), segment.size));
-    return segment;
+    return numbers(from.size(), shard.dims.size(), segment.size);
   }
 
-  Result<Segment> decodeRelayed(uint64_t index) {
+  Status decodeRelayed(uint64_t index, Segment &segment) {
     if (index >= count(in.segments()))
       return makeError("segment ", index, " of ", count(in.segments()));
     const fb::Segment &from = *in.segments()->Get(index);
-    Segment segment;
     segment.family = from.shard();
     segment.shard = kNoShard;
     DTRT_RETURN_IF_ERROR(checkPool(from.states(), 1));
@@ -171,27 +168,21 @@ private:
       return makeError("relays a segment of ", rank, " dims, limit ", kMaxRank);
     DTRT_RETURN_IF_ERROR(
         numbers(uint64_t(from.offset()) + 1, size_t(rank), segment.offset));
-    DTRT_RETURN_IF_ERROR(numbers(from.size(), size_t(rank), segment.size));
-    return segment;
+    return numbers(from.size(), size_t(rank), segment.size);
   }
 
-  Result<Message> decodeMessage(uint64_t index) {
+  Status decodeMessage(uint64_t index, Message &message) {
     if (index >= count(in.messages()))
       return makeError("message ", index, " of ", count(in.messages()));
     const fb::Message &from = *in.messages()->Get(index);
-    Message message;
     message.receive = from.receive();
     message.peer = from.peer();
     message.bytes = from.bytes();
     message.direct = from.direct();
-    if (!message.direct) {
-      message.slot = from.slot();
-      return message;
-    }
-    auto segment = decodeSegment(from.segment());
-    DTRT_RETURN_IF_ERROR(segment);
-    message.segment = std::move(*segment);
-    return message;
+    if (message.direct)
+      return decodeSegment(from.segment(), message.segment);
+    message.slot = from.slot();
+    return {};
   }
 
   /// Every element of the lists may be used once only, or a small file could
@@ -214,11 +205,8 @@ private:
           budget.charge("messages", from.count(), sizeof(Message)));
       to.messages.reserve(
           std::min<uint64_t>(from.count(), count(in.messages())));
-      for (uint64_t i = from.first(); i < end; ++i) {
-        auto message = decodeMessage(i);
-        DTRT_RETURN_IF_ERROR(message);
-        to.messages.push_back(std::move(*message));
-      }
+      for (uint64_t i = from.first(); i < end; ++i)
+        DTRT_RETURN_IF_ERROR(decodeMessage(i, to.messages.emplace_back()));
       return {};
     default:
       if (from.first() < nextSegment)
@@ -230,27 +218,26 @@ private:
       to.segments.reserve(
           std::min<uint64_t>(from.count(), count(in.segments())));
       for (uint64_t i = from.first(); i < end; ++i) {
-        auto segment =
-            to.op == Opcode::Relay ? decodeRelayed(i) : decodeSegment(i);
-        DTRT_RETURN_IF_ERROR(segment);
-        to.segments.push_back(std::move(*segment));
+        Segment &segment = to.segments.emplace_back();
+        DTRT_RETURN_IF_ERROR(to.op == Opcode::Relay
+                                 ? decodeRelayed(i, segment)
+                                 : decodeSegment(i, segment));
       }
       return {};
     }
   }
 
-  Result<Instruction> decodeInstruction(const fb::Instruction &from) {
+  Status decodeInstruction(const fb::Instruction &from,
+                           Instruction &instruction) {
     if (from.op() > uint8_t(Opcode::Relay))
       return makeError("unknown opcode ", int(from.op()));
-    Instruction instruction;
     instruction.op = Opcode(from.op());
     instruction.wave = from.wave();
     if (namesStaging(instruction.op)) {
       instruction.slot = from.slot();
       instruction.bytes = from.bytes();
     }
-    DTRT_RETURN_IF_ERROR(decodeOperands(from, instruction));
-    return instruction;
+    return decodeOperands(from, instruction);
   }
 
   /// Each says which group it is.

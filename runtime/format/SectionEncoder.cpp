@@ -84,6 +84,7 @@ public:
       source.push_back(encodeShard(shard));
     for (const ShardRecord &shard : program.destination)
       destination.push_back(encodeShard(shard));
+    takeRoom();
     for (const Instruction &instruction : program.instructions)
       DTRT_RETURN_IF_ERROR(addInstruction(instruction));
     if (pool.numbers.size() > std::numeric_limits<uint32_t>::max())
@@ -105,6 +106,18 @@ public:
   }
 
 private:
+  /// For all instructions, and what they have.
+  void takeRoom() {
+    size_t numSegments = 0, numMessages = 0;
+    for (const Instruction &instruction : program.instructions) {
+      numSegments += instruction.segments.size();
+      numMessages += instruction.messages.size();
+    }
+    instructions.reserve(program.instructions.size());
+    segments.reserve(numSegments + numMessages);
+    messages.reserve(numMessages);
+  }
+
   fb::Shard encodeShard(const ShardRecord &shard) {
     std::vector<int64_t> dims;
     for (const auto &intervals : shard.dims) {

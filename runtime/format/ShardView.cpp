@@ -32,16 +32,17 @@ Status outside(const Family &family, const DimVector &offset,
 }
 
 /// Starts of the box in local coordinates.
-Result<DimVector> localStarts(const Family &family, const ShardRecord &shard,
-                              const DimVector &offset, const DimVector &size) {
-  DimVector starts(offset.size());
+Status localStarts(const Family &family, const ShardRecord &shard,
+                   const DimVector &offset, const DimVector &size,
+                   DimVector &starts) {
+  starts.resize(offset.size());
   for (unsigned dim = 0; dim < offset.size(); ++dim) {
     auto start = localStart(shard.dims[dim], offset[dim], size[dim]);
     if (!start)
       return outside(family, offset, size, dim);
     starts[dim] = *start;
   }
-  return starts;
+  return {};
 }
 
 /// First and last element of the inner box, flattened in the local tensor.
@@ -228,11 +229,11 @@ uint64_t storageBytes(const Family &family, const Segment &segment) {
 
 Interval storageHull(const Family &family, const ShardRecord &shard,
                      const Segment &box) {
-  auto starts = localStarts(family, shard, box.offset, box.size);
-  if (!starts.ok())
+  DimVector starts;
+  if (!localStarts(family, shard, box.offset, box.size, starts).ok())
     return {};
   Interval hull =
-      flatHull(family, shard.order, localShape(shard), *starts, box.size);
+      flatHull(family, shard.order, localShape(shard), starts, box.size);
   int64_t first = shard.flat ? shard.range.lo : 0;
   return {hull.lo - first, hull.hi - first};
 }
@@ -309,21 +310,21 @@ bool ShardView::contiguous() const {
 
 Status checkInside(const Family &family, const ShardRecord &shard,
                    const DimVector &offset, const DimVector &size) {
-  auto starts = localStarts(family, shard, offset, size);
-  DTRT_RETURN_IF_ERROR(starts);
+  DimVector starts;
+  DTRT_RETURN_IF_ERROR(localStarts(family, shard, offset, size, starts));
   if (!shard.flat)
     return {};
   return checkRange(
       family, shard, offset,
-      flatHull(family, shard.order, localShape(shard), *starts, size));
+      flatHull(family, shard.order, localShape(shard), starts, size));
 }
 
 Result<ShardView> viewOf(const Family &family, const ShardRecord &shard,
                          const DimVector &offset, const DimVector &size) {
-  auto starts = localStarts(family, shard, offset, size);
-  DTRT_RETURN_IF_ERROR(starts);
+  DimVector starts;
+  DTRT_RETURN_IF_ERROR(localStarts(family, shard, offset, size, starts));
   DimVector shape = localShape(shard);
-  Interval hull = flatHull(family, shard.order, shape, *starts, size);
+  Interval hull = flatHull(family, shard.order, shape, starts, size);
   DTRT_RETURN_IF_ERROR(checkRange(family, shard, offset, hull));
   ShardView view;
   view.offset = hull.lo - (shard.flat ? shard.range.lo : 0);
@@ -336,7 +337,7 @@ Result<ShardView> viewOf(const Family &family, const ShardRecord &shard,
     view.strides[dim] = stride;
     stride *= shape[numLeading + dim];
   }
-  view.members = memberPositions(shape, *starts, size, numLeading);
+  view.members = memberPositions(shape, starts, size, numLeading);
   return view;
 }
 

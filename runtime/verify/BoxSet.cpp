@@ -7,7 +7,6 @@ namespace dtrt {
 void BoxSet::add(const DimVector &offset, const DimVector &size,
                  uint32_t instruction) {
   boxes.add(offset, size);
-  starts.add(boxes);
   int64_t boxVolume = 1;
   for (int64_t extent : size)
     if (__builtin_mul_overflow(boxVolume, extent, &boxVolume))
@@ -27,6 +26,7 @@ bool BoxSet::covers(const DimVector &offset, const DimVector &size,
         return false;
     return true;
   };
+  starts.grow(boxes);
   for (uint32_t box = starts.first(offset.data(), offset.size());
        box != BoxStarts::kNone && steps.take(); box = starts.next(box))
     if (holds(box))

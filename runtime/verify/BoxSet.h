@@ -26,8 +26,9 @@ public:
 
 private:
   BoxList boxes;
-  BoxStarts starts;         // most reads are of exactly one box
-  mutable BoxForest forest; // of `boxes`, as far as it was needed
+  // Of `boxes`, as far as they were needed: much is written and never read.
+  mutable BoxStarts starts; // most reads are of exactly one box
+  mutable BoxForest forest;
   int64_t total = 0;
   std::vector<uint32_t> instructions;
 };

@@ -21,12 +21,17 @@ void BoxStarts::link(const BoxList &list, uint32_t box) {
   head = box;
 }
 
-void BoxStarts::add(const BoxList &list) {
+void BoxStarts::grow(const BoxList &list) {
+  auto box = uint32_t(nexts.size());
   nexts.resize(list.count());
-  if (list.count() <= heads.size())
-    return link(list, uint32_t(list.count() - 1));
-  heads.assign(std::max<size_t>(16, 2 * heads.size()), kNone);
-  for (uint32_t box = 0; box < list.count(); ++box)
+  if (list.count() > heads.size()) {
+    size_t size = std::max<size_t>(16, heads.size());
+    while (size < list.count())
+      size *= 2;
+    heads.assign(size, kNone);
+    box = 0;
+  }
+  for (; box < list.count(); ++box)
     link(list, box);
 }
 

@@ -7,13 +7,13 @@
 
 namespace dtrt {
 
-/// A hash table of the boxes of a growing list, without an allocation each.
+/// A hash table of the boxes of a list, without an allocation each.
 class BoxStarts {
 public:
   static constexpr uint32_t kNone = UINT32_MAX;
 
-  /// Takes in the last box of the list, which has had all others.
-  void add(const BoxList &list);
+  /// Takes in what the list, which only grows, has got since the last time.
+  void grow(const BoxList &list);
 
   /// Boxes that may start at `place`: all that do, and few others; kNone ends.
   uint32_t first(const int64_t *place, size_t rank) const {

@@ -20,7 +20,6 @@ public:
         parts.push_back({interval, start});
       start += interval.size();
     }
-    byStart = parts;
     std::sort(parts.begin(), parts.end(), [](const Part &a, const Part &b) {
       return a.range.lo < b.range.lo;
     });
@@ -34,13 +33,14 @@ public:
     const Part &part = *std::prev(after);
     return part.start + coordinate - part.range.lo;
   }
-  /// The other way round.
+  /// The other way round: only for a fault.
   int64_t coordinate(int64_t local) const {
-    auto after = std::upper_bound(
-        byStart.begin(), byStart.end(), local,
-        [](int64_t at, const Part &part) { return at < part.start; });
-    const Part &part = *std::prev(after);
-    return part.range.lo + local - part.start;
+    const Part *last = &parts.front(); // that starts no later
+    for (const Part &part : parts)
+      if (part.start <= local &&
+          (last->start > local || last->start < part.start))
+        last = &part;
+    return last->range.lo + local - last->start;
   }
 
 private:
@@ -48,7 +48,7 @@ private:
     Interval range;
     int64_t start = 0;
   };
-  std::vector<Part> parts, byStart;
+  std::vector<Part> parts;
 };
 
 class Cover {
@@ -209,21 +209,21 @@ bool Cover::cancel(size_t level, const Corner *first, const Corner *last) {
     return net == 0;
   }
   std::vector<Corner> &corners = levels[level];
-  corners.clear();
-  corners.reserve(2 * (last - first));
+  corners.resize(2 * (last - first));
+  Corner *next = corners.data();
   for (; first != last; ++first) {
-    corners.push_back({low(first->box, cut[level]), first->box, first->sign});
-    corners.push_back({high(first->box, cut[level]), first->box, -first->sign});
+    *next++ = {low(first->box, cut[level]), first->box, first->sign};
+    *next++ = {high(first->box, cut[level]), first->box, -first->sign};
   }
   if (!steps.take(corners.size()))
     return true; // who asked looks at the steps
   std::sort(corners.begin(), corners.end(),
             [](const Corner &a, const Corner &b) { return a.at < b.at; });
-  for (size_t i = 0, next = 0; i < corners.size(); i = next) {
-    while (next < corners.size() && corners[next].at == corners[i].at)
-      ++next;
+  for (size_t i = 0, end = 0; i < corners.size(); i = end) {
+    while (end < corners.size() && corners[end].at == corners[i].at)
+      ++end;
     place[level] = corners[i].at;
-    if (!cancel(level + 1, &corners[i], &corners[i] + (next - i)))
+    if (!cancel(level + 1, &corners[i], &corners[i] + (end - i)))
       return false;
   }
   return true;

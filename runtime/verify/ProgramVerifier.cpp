@@ -302,6 +302,24 @@ Status ProgramVerifier::stepPack(const Instruction &instruction) {
   return {};
 }
 
+/// Adds a segment to those of a message, which are by place; false where one is
+/// there already. Mostly it comes behind all others.
+bool ProgramVerifier::place(const Segment &segment, uint64_t at,
+                            Arrival &arrival) {
+  auto &segments = arrival.segments;
+  auto next = segments.end();
+  if (!segments.empty() && segments.back().first >= at) {
+    next = std::lower_bound(
+        segments.begin(), segments.end(), at,
+        [](const auto &other, uint64_t place) { return other.first < place; });
+    steps.take(uint64_t(segments.end() - next));
+    if (next->first == at)
+      return false;
+  }
+  segments.insert(next, {at, &segment});
+  return true;
+}
+
 Status ProgramVerifier::unpackSegment(uint64_t slot, uint64_t bytes,
                                       const Segment &segment) {
   auto at = staging.upper_bound(slot);
@@ -313,7 +331,7 @@ Status ProgramVerifier::unpackSegment(uint64_t slot, uint64_t bytes,
     return makeError("unpacks staging bytes [", slot, ", ", slot + bytes,
                      ") that instruction ", staged.instruction, " packed");
   Arrival &arrival = arrivals[staged.receive];
-  if (!arrival.segments.emplace(slot - arrival.slot, &segment).second)
+  if (!place(segment, slot - arrival.slot, arrival))
     return makeError("unpacks staging bytes [", slot, ", ", slot + bytes,
                      ") twice");
   arrival.unpacked += bytes;
@@ -349,7 +367,7 @@ Status ProgramVerifier::stepRelay(const Instruction &instruction) {
       return makeError("relays a segment of tensor '",
                        tensorOf(familyOf(segment), segment.offset),
                        "' that has no bytes");
-    arrival.segments.emplace(slot - arrival.slot, &segment);
+    place(segment, slot - arrival.slot, arrival);
     staging[slot] = {next, &segment, 0, current, false, /*relayed=*/true};
     slot = next;
   }

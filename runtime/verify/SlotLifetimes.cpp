@@ -36,11 +36,11 @@ public:
   explicit Uses(Steps &steps) : steps(steps) {}
   std::vector<Use> all;
 
-  void add(const Use &use) {
-    size_t number = all.size();
-    all.push_back(use);
-    newest.erase(newest.lower_bound(use.begin), newest.lower_bound(use.end));
-    newest[use.begin] = number;
+  void add(Use use) {
+    auto next = newest.erase(newest.lower_bound(use.begin),
+                             newest.lower_bound(use.end));
+    newest.insert_or_assign(next, use.begin, all.size());
+    all.push_back(std::move(use));
   }
   /// Calls fn(use) for those that touch the bytes.
   template <typename Fn> void extend(uint64_t begin, uint64_t end, Fn fn) {
@@ -68,6 +68,12 @@ blocksGotIn(const PlanCommon &common, uint32_t device,
   if (got == 0)
     return std::nullopt;
   return std::make_pair(call.getSlot, call.getSlot + got);
+}
+
+void sortByFirst(std::vector<Use> &uses) {
+  auto isBefore = [](const Use &a, const Use &b) { return a.first < b.first; };
+  if (!std::is_sorted(uses.begin(), uses.end(), isBefore))
+    std::stable_sort(uses.begin(), uses.end(), isBefore);
 }
 
 /// Uses that are as long as they may be whatever is forwarded.
@@ -243,9 +249,7 @@ Status checkForwards(const RankProgram &program, std::vector<Use> uses,
   Forwards forwards(program, steps);
   for (Use &use : uses)
     forwards.shorten(use);
-  std::stable_sort(uses.begin(), uses.end(), [](const Use &a, const Use &b) {
-    return a.first < b.first;
-  });
+  sortByFirst(uses);
   std::vector<const Use *> active;
   for (const Use &newer : uses) {
     active.erase(
@@ -267,9 +271,7 @@ Status checkForwards(const RankProgram &program, std::vector<Use> uses,
 Status checkSlotLifetimes(const PlanCommon &common, const RankProgram &program,
                           Steps &steps) {
   std::vector<Use> uses = usesOf(common, program, steps);
-  std::stable_sort(uses.begin(), uses.end(), [](const Use &a, const Use &b) {
-    return a.first < b.first;
-  });
+  sortByFirst(uses);
   // Slots of most programs do not meet whatever is forwarded.
   if (!sweep(uses))
     return {};

@@ -143,6 +143,8 @@ StorageLifetimes::StorageLifetimes(const PlanCommon &common,
 /// spans, of members that isOf(), until fn says true.
 template <typename Of, typename Fn>
 void StorageLifetimes::forEachEvent(const Segment &box, Of isOf, Fn fn) const {
+  if (events.empty()) // as in every plan of mode rollback
+    return;
   const Family &family = common.families[box.family];
   const auto &shards =
       box.side == Side::Source ? program.source : program.destination;

@@ -13,6 +13,7 @@
 #ifndef DT_EMIT_PROGRAMS_H
 #define DT_EMIT_PROGRAMS_H
 
+#include "dt/Geometry/Parallel.h"
 #include "dt/Geometry/ShardIndex.h"
 #include "dt/Proof/TransportPlan.h"
 #include "dt/Scheduling/PlanMessage.h"
@@ -31,7 +32,8 @@ struct Worlds {
 
 /// The messages of all waves, in order. Slots are those of the plan where it is
 /// staged.
-std::vector<PlanMessage> messagesOf(const TransportPlan &plan);
+std::vector<PlanMessage> messagesOf(const TransportPlan &plan,
+                                    const ParallelFor &parallel = serialFor);
 
 /// The member sets of all collectives, each once, in ascending order.
 std::vector<std::vector<uint32_t>> memberSetsOf(const TransportPlan &plan);
@@ -40,7 +42,8 @@ std::vector<std::vector<uint32_t>> memberSetsOf(const TransportPlan &plan);
 class ProgramBuilder {
 public:
   /// `plan` is staged; it and `worlds` must outlive the builder.
-  ProgramBuilder(const TransportPlan &plan, const Worlds &worlds);
+  ProgramBuilder(const TransportPlan &plan, const Worlds &worlds,
+                 const ParallelFor &parallel = serialFor);
 
   const std::vector<int64_t> &devices() const { return allDevices; }
   const std::vector<PlanMessage> &messages() const { return allMessages; }

@@ -43,9 +43,22 @@ public:
                                      const Box &box) const;
 
 private:
+  /// A shard with what most lookups ask of it, in one place of memory.
+  struct Held {
+    Held(uint32_t number, const Shard &shard);
+    bool holds(const Box &box) const;
+
+    const Shard *shard;
+    Box span; // from its first to its last element, in every dim
+    Interval range = {0, INT64_MAX};
+    uint32_t number;
+    unsigned numLeading;
+    bool isOneBox; // all of its span, or a range of that, row by row
+  };
   /// The shards of one flow on one device: one after the other, or by what they
   /// span where there are many.
   struct PerFlow {
+    std::vector<Held> shards;
     std::vector<uint32_t> numbers;
     std::shared_ptr<const BoxTree> spans;
   };
@@ -53,10 +66,8 @@ private:
     std::vector<Entry> shards;
     std::vector<PerFlow> byFlow;
   };
-  /// Calls fn(number, shard) for the shards that may hold a box, by number,
-  /// until it returns true.
-  template <typename Fn>
-  void forEachShard(uint32_t flow, int64_t device, const Box &box, Fn fn) const;
+  /// The first by number that holds the box.
+  const Held *findHeld(uint32_t flow, int64_t device, const Box &box) const;
 
   /// Null for an unknown device.
   const PerDevice *at(int64_t device) const;

@@ -31,6 +31,25 @@ std::vector<Box> grid(int64_t rows, int64_t columns) {
   return boxes;
 }
 
+/// One or two intervals per dim, at times in another order, and a range of it.
+Shard randomShard(Random &random) {
+  Shard shard;
+  shard.numLeading = 1;
+  for (int dim = 0; dim < 3; ++dim) {
+    int64_t lo = random.number(0, 3), hi = lo + random.number(1, 4);
+    shard.dims.push_back({{lo, hi}});
+    if (random.number(0, 3) == 0)
+      shard.dims.back().push_back({hi + 1, hi + random.number(2, 4)});
+  }
+  if (random.number(0, 2) == 0)
+    shard.order = *dtrt::Permutation::of({1, 0});
+  if (random.number(0, 1) == 0) {
+    int64_t all = shard.elementsPerMember(), lo = random.number(0, all - 1);
+    shard.range = Interval{lo, random.number(lo + 1, all)};
+  }
+  return shard;
+}
+
 } // namespace
 
 TEST(WorkLimit, CountsDownToItsEnd) {
@@ -172,6 +191,32 @@ TEST(ShardIndex, FindsTheSameAmongFewAndMany) {
     EXPECT_FALSE(index.find(0, 8, held[0].box));
     EXPECT_FALSE(index.findNumber(0, 7, Box::fromOffsetSize({1, 0}, {2, 1})));
   }
+}
+
+TEST(ShardIndex, HoldsWhatItsShardsHold) {
+  Random random;
+  int numHeld = 0;
+  for (int trial = 0; trial < 300; ++trial) {
+    std::vector<Holding> holdings;
+    for (int64_t count = random.number(1, 20); count > 0; --count)
+      holdings.push_back({randomShard(random), {7}});
+    ShardIndex index;
+    index.add(0, holdings);
+    for (int query = 0; query < 30; ++query) {
+      Box box(3);
+      for (unsigned dim = 0; dim < 3; ++dim) {
+        box[dim].lo = random.number(0, 8);
+        box[dim].hi = box[dim].lo + random.number(0, 3);
+      }
+      std::optional<uint32_t> expected;
+      for (uint32_t i = 0; i < holdings.size() && !expected; ++i)
+        if (holds(holdings[i].shard, box))
+          expected = i;
+      numHeld += expected.has_value();
+      ASSERT_EQ(index.findNumber(0, 7, box), expected) << toString(box);
+    }
+  }
+  EXPECT_GT(numHeld, 100);
 }
 
 TEST(Names, OfTensorsAndFamilies) {

@@ -72,6 +72,28 @@ TEST(PiecesTest, runsThatTakeTurnsJoin) {
   EXPECT_EQ(sortedRows(expandRows(set), 3), sortedRows(rows, 3));
 }
 
+TEST(PiecesTest, pairsBehindIrregularRowsAreAClass) {
+  std::vector<int64_t> rows = {1000, 5, 1010, 9, 1003, 2, 1017, 30, 1100, 4};
+  for (int64_t i = 0; i < 20; ++i)
+    rows.insert(rows.end(), {7 * i, 3 * i, 7 * i + 1, 3 * i + 100});
+  RowSet set = compressRows(rows, 2);
+  ASSERT_EQ(set.classes.size(), 1u);
+  EXPECT_EQ(set.classes[0].size(), 40);
+  EXPECT_EQ(sortedRows(expandRows(set), 2), sortedRows(rows, 2));
+}
+
+TEST(PiecesTest, columnsOfFewValuesAreSortedFirst) {
+  std::vector<int64_t> rows; // two kinds, mixed
+  for (int64_t i = 0; i < 40; ++i) {
+    int64_t n = i * 7 % 40, m = i * 11 % 40;
+    rows.insert(rows.end(), {5 * n, 0, n});
+    rows.insert(rows.end(), {100 - 3 * m, 1, 2 * m});
+  }
+  RowSet set = compressRows(rows, 3);
+  EXPECT_EQ(set.classes.size(), 2u);
+  EXPECT_TRUE(set.table.empty());
+}
+
 TEST(PiecesTest, fewRowsStayInTheTable) {
   RowSet set = compressRows({1, 2, 3}, 1);
   EXPECT_TRUE(set.classes.empty());

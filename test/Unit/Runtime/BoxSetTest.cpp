@@ -114,7 +114,9 @@ TEST(BoxStarts, FindsAllThatStartThere) {
   for (uint32_t count = 1; count <= 2000; ++count) {
     TestBox box = random.box(shape);
     list.add(box.offset, box.size);
-    starts.add(list);
+    if (random.number(0, 2) > 0)
+      continue; // several at once
+    starts.grow(list);
     const int64_t *place = list.low(random.number(0, count - 1));
     std::vector<uint32_t> found, expected;
     for (uint32_t at = starts.first(place, 2); at != BoxStarts::kNone;

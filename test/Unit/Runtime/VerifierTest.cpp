@@ -132,6 +132,28 @@ TEST(Verifier, SeesUnequalContent) {
   expectContains(verdict(plan), "sends other regions");
 }
 
+TEST(Verifier, SeesWhatIsUnpackedTwiceInAnyOrder) {
+  TestPlan plan =
+      makePlan({makeFamily("w", {}, {4, 4})}, {{box(0, {{0, 4}, {0, 4}})}, {}},
+               {{}, {box(0, {{0, 4}, {0, 4}})}});
+  Instruction low = firstOf(plan, 1, Opcode::Unpack);
+  low.bytes /= 2;
+  low.segments[0].size[0] = 2;
+  Instruction high = low;
+  high.slot += low.bytes;
+  high.segments[0].offset[0] = 2;
+  firstOf(plan, 1, Opcode::Unpack) = high;
+  plan.programs[1].instructions.push_back(low);
+  EXPECT_EQ(verdict(plan), "");
+  for (const Instruction &again : {low, high}) {
+    std::string text = broken(plan, [&](TestPlan &copy) {
+      copy.programs[1].instructions.push_back(again);
+    });
+    expectContains(text, "(unpack): unpacks staging bytes [");
+    expectContains(text, ") twice");
+  }
+}
+
 TEST(Verifier, SeesUnequalBytes) {
   TestPlan plan = forwardingPlan();
   Message &message = plan.programs[2].instructions[0].messages[0];

@@ -26,15 +26,24 @@ bool readsWritten(const Segment &read, const Segment &written);
 class WrittenSegments {
 public:
   void add(const Segment &segment) {
-    byShard[segment.shard].push_back(&segment);
+    std::vector<const Segment *> &own = byShard[segment.shard];
+    if (own.empty())
+      shards.push_back(segment.shard);
+    own.push_back(&segment);
   }
-  void clear() { byShard.clear(); }
+  /// Keeps the memory, for those of the next group.
+  void clear() {
+    for (uint32_t shard : shards)
+      byShard[shard].clear();
+    shards.clear();
+  }
   /// Whether `read` has an element of one of them. Counts down `looks`, one for
   /// each that it is compared with, and says true when none are left.
   bool meet(const Segment &read, uint64_t &looks) const;
 
 private:
   std::unordered_map<uint32_t, std::vector<const Segment *>> byShard;
+  std::vector<uint32_t> shards; // those with any
 };
 
 /// For each instruction that is a group, and for each of its messages: whether
