@@ -409,10 +409,22 @@ void DeviceStorage::addAllRuns() {
   }
 }
 
+/// Brings a piece near that is looked at soon.
+void prefetch(const PlanPiece &piece) {
+  constexpr size_t kLine = 64;
+  for (size_t at = 0; at < sizeof(PlanPiece); at += kLine)
+    LLVM_PREFETCH(reinterpret_cast<const char *>(&piece) + at, /*rw=*/0,
+                  /*locality=*/0);
+}
+
 DeviceRuns DeviceStorage::find(ArrayRef<std::pair<uint32_t, Kind>> pieces) {
+  constexpr size_t kAhead = 8; // those of a device lie far apart
   found.device = device;
   numberBuffers();
-  for (auto [number, kind] : pieces) {
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    if (i + kAhead < pieces.size())
+      prefetch(plan.pieces[pieces[i + kAhead].first]);
+    auto [number, kind] = pieces[i];
     const PlanPiece &piece = plan.pieces[number];
     uint32_t flow = piece.flow % uint32_t(plan.flows.size());
     // Destination storage that is read was written before.

@@ -749,16 +749,18 @@ WaveProblem::timedCopies(const WaveSchedule &schedule) const {
   std::vector<dtrt::TimedCopy> out;
   if (!storage)
     return out;
-  // (wave, device) of groups. Neighbours are mostly of one message.
-  std::vector<std::pair<int32_t, int64_t>> groups;
-  for (bool receives : {false, true}) {
-    size_t first = groups.size();
-    for (const auto &[move, wave, relay] : schedule.moves) {
-      std::pair group(wave, receives ? move.destination : move.source);
-      if (groups.size() == first || groups.back() != group)
-        groups.push_back(group);
-    }
+  std::vector<bool> hasCopies; // by wave
+  for (const ScheduledCopy &copy : schedule.copies) {
+    if (size_t(copy.wave) >= hasCopies.size())
+      hasCopies.resize(size_t(copy.wave) + 1);
+    hasCopies[size_t(copy.wave)] = true;
   }
+  std::vector<std::pair<int32_t, int64_t>> groups; // wave, device
+  for (const auto &[move, wave, relay] : schedule.moves)
+    if (size_t(wave) < hasCopies.size() && hasCopies[size_t(wave)]) {
+      groups.push_back({wave, move.source});
+      groups.push_back({wave, move.destination});
+    }
   std::sort(groups.begin(), groups.end());
   for (const auto &[copy, wave] : schedule.copies)
     out.push_back({wave, copy.device,

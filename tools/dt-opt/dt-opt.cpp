@@ -511,13 +511,13 @@ static void keepFreedMemory() {
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
 #endif
 #ifdef DT_HAS_MIMALLOC
-  // Version 2.1 has another name for it.
+  constexpr long kKept = 60'000; // milliseconds
 #if MI_MALLOC_VERSION < 210
-  constexpr mi_option_t kDelay = mi_option_decommit_delay;
+  mi_option_set(mi_option_decommit_delay, kKept);
+  mi_option_set(mi_option_segment_decommit_delay, kKept);
 #else
-  constexpr mi_option_t kDelay = mi_option_purge_delay;
+  mi_option_set(mi_option_purge_delay, kKept);
 #endif
-  mi_option_set(kDelay, /*milliseconds=*/60'000);
   // A tenth of a plan's time is page faults of small pages.
   mi_option_enable(mi_option_large_os_pages);
 #endif
