@@ -42,6 +42,7 @@ constexpr double kWorthKeeping = 1.05;
 /// Around an old plan of more messages routes and waves take longer to find
 /// than from zero. With fewer, either takes a moment, and what can be kept is.
 constexpr uint64_t kFewMessages = 4096;
+
 /// A plan without its programs.
 struct SpliceDraft {
   SplicedRoute route;

@@ -24,14 +24,6 @@
 
 using namespace dt;
 
-// Where processors have vectors of four doubles, code for these too: the same
-// operations, the same results (the flag brings no fused ones).
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define DT_WIDE_VECTORS __attribute__((target_clones("avx2", "default")))
-#else
-#define DT_WIDE_VECTORS
-#endif
-
 namespace {
 
 /// Jobs that are compared at each step: with fewer, what many cohorts load that
@@ -51,9 +43,8 @@ using Lanes = std::array<double, kLanes>;
 constexpr double kNoChoice = std::numeric_limits<double>::infinity();
 
 /// The least fixed - share * falling of every kLanes-th place, by lane.
-DT_WIDE_VECTORS Lanes leastCosts(const std::vector<double> &fixed,
-                                 const std::vector<double> &falling,
-                                 double share) {
+Lanes leastCosts(const std::vector<double> &fixed,
+                 const std::vector<double> &falling, double share) {
   Lanes least;
   least.fill(kNoChoice);
   for (size_t i = 0; i < fixed.size(); i += kLanes)
@@ -136,7 +127,7 @@ private:
 
   bool areMany() const { return cohorts.size() > kManyCohorts; }
   void index();
-  void multiply();
+  void findProducts();
   std::vector<int64_t> directionOf(const std::vector<Block> &blocks) const;
   void formSeries();
   Due next(uint32_t number);
@@ -144,8 +135,8 @@ private:
   size_t best();
   void add(const Due &due);
   double weighed(const Choice &choice) const;
-  void change(const Effect &effect, size_t at, double members);
-  void changeAll(const Choice &done);
+  void countDone(const Effect &effect, size_t at, double members);
+  void countDoneByProducts(const Choice &done);
   Due take(size_t at);
   void beginPhase();
 
@@ -207,7 +198,7 @@ void Sequencer::index() {
 
 /// Where tensors are many and blocks few, each pair of blocks is looked at once
 /// for all of their tensors, and there are no touches.
-void Sequencer::multiply() {
+void Sequencer::findProducts() {
   int64_t numJobs = 0;
   for (const CohortJobs &cohort : cohorts)
     numJobs += cohort.count();
@@ -358,7 +349,7 @@ void Sequencer::beginPhase() {
 /// What choices cost changes with what is done of one of their devices; of what
 /// they change there, only what is done counts. The touch of choice `at`, the
 /// one that is done, goes.
-void Sequencer::change(const Effect &effect, size_t at, double members) {
+void Sequencer::countDone(const Effect &effect, size_t at, double members) {
   // What is done, twice: so it stands in what choices cost.
   std::array<std::pair<size_t, double>, std::tuple_size_v<Bytes>> done;
   size_t numDone = 0;
@@ -379,7 +370,7 @@ void Sequencer::change(const Effect &effect, size_t at, double members) {
 }
 
 /// The same for all that is done of all devices, by products.
-void Sequencer::changeAll(const Choice &done) {
+void Sequencer::countDoneByProducts(const Choice &done) {
   const double twice = 2 * double(done.due.job.numMembers);
   const Product *own = &products[done.block->number * numBlocks];
   for (size_t at = 0; at < choices.size(); ++at) {
@@ -400,10 +391,10 @@ Sequencer::Due Sequencer::take(size_t at) {
     for (size_t i = 0; i < effect.bytes.size(); ++i)
       sofar[effect.device][i] += effect.bytes[i] * members;
     if (products.empty())
-      change(effect, at, members);
+      countDone(effect, at, members);
   }
   if (!products.empty())
-    changeAll(choice);
+    countDoneByProducts(choice);
   bytes += choice.block->bytes * members;
   numChanges -= choice.block->size();
   fixed[at] = kNoChoice;
@@ -440,7 +431,7 @@ size_t Sequencer::best() {
 
 std::vector<FlatJob> Sequencer::run() {
   index();
-  multiply();
+  findProducts();
   formSeries();
   std::priority_queue<Due> queue;
   for (uint32_t i = 0; i < series.size(); ++i)

@@ -302,22 +302,13 @@ Status ProgramVerifier::stepPack(const Instruction &instruction) {
   return {};
 }
 
-/// Adds a segment to those of a message, which are by place; false where one is
-/// there already. Mostly it comes behind all others.
+/// Adds a segment to those of a message; false where one is there already.
+/// Mostly it comes behind all others.
 bool ProgramVerifier::place(const Segment &segment, uint64_t at,
                             Arrival &arrival) {
-  auto &segments = arrival.segments;
-  auto next = segments.end();
-  if (!segments.empty() && segments.back().first >= at) {
-    next = std::lower_bound(
-        segments.begin(), segments.end(), at,
-        [](const auto &other, uint64_t place) { return other.first < place; });
-    steps.take(uint64_t(segments.end() - next));
-    if (next->first == at)
-      return false;
-  }
-  segments.insert(next, {at, &segment});
-  return true;
+  size_t before = arrival.segments.size();
+  arrival.segments.emplace_hint(arrival.segments.end(), at, &segment);
+  return arrival.segments.size() > before;
 }
 
 Status ProgramVerifier::unpackSegment(uint64_t slot, uint64_t bytes,

@@ -91,7 +91,7 @@ private:
     UnpairedEnd end;
     uint64_t slot = 0;
     uint64_t unpacked = 0;
-    std::vector<std::pair<uint64_t, const Segment *>> segments;
+    std::map<uint64_t, const Segment *> segments;
   };
 
   Status step(const Instruction &instruction);
@@ -108,7 +108,7 @@ private:
   Status receive(const Instruction &instruction, const Message &message);
   Result<Digest> stagedContent(const Message &message);
   bool isRelayed(const Message &message) const;
-  bool place(const Segment &segment, uint64_t at, Arrival &arrival);
+  static bool place(const Segment &segment, uint64_t at, Arrival &arrival);
   Status unpackSegment(uint64_t slot, uint64_t bytes, const Segment &segment);
   Status clearStaging(uint64_t slot, uint64_t bytes);
 

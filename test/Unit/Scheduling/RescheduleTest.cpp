@@ -276,6 +276,17 @@ TEST(Reschedule, KeepsTheWaveOfWhatIsPassedOn) {
   EXPECT_EQ(kept.bytesInWave, 1 << 20);
 }
 
+/// Three waves in each of which device 4 sends so many bytes to device 5.
+WavesAround threeOfAnotherPair(int64_t bytes) {
+  WavesAround around;
+  for (int32_t wave : {0, 1, 2})
+    around.messages.push_back({wave, 4, 5, bytes});
+  around.numWaves = 3;
+  around.firstWave = [](const Move &) { return 0; };
+  around.isPassedOn = [](const Move &) { return false; };
+  return around;
+}
+
 TEST(Reschedule, SendsOnBesideWhatStays) {
   // 0 -> 1 -> 2 finds two of the waves of 4 -> 5, one after the other.
   Cluster cluster;
@@ -284,12 +295,7 @@ TEST(Reschedule, SendsOnBesideWhatStays) {
       {{0, 0, 0, 1, elements(0, 1 << 20)}, {0, 1, 1, 2, elements(0, 1 << 20)}},
       cluster);
   OldMoves old(1);
-  WavesAround around;
-  for (int32_t wave : {0, 1, 2})
-    around.messages.push_back({wave, 4, 5, 1 << 20});
-  around.numWaves = 3;
-  around.firstWave = [](const Move &) { return 0; };
-  around.isPassedOn = [](const Move &) { return false; };
+  WavesAround around = threeOfAnotherPair(1 << 20);
   KeptSchedule kept;
   ASSERT_NO_FATAL_FAILURE(rescheduleAround(problem, old, around, kept));
   auto broken = problem.verify(kept.schedule);
@@ -309,12 +315,7 @@ TEST(Reschedule, SendsOnWhatHasComeOfWhatIsStillToCome) {
                                  {0, 1, 1, 2, elements(0, 4 * kPart)}},
                                 cluster);
   OldMoves old(1);
-  WavesAround around;
-  for (int32_t wave : {0, 1, 2})
-    around.messages.push_back({wave, 4, 5, kPart});
-  around.numWaves = 3;
-  around.firstWave = [](const Move &) { return 0; };
-  around.isPassedOn = [](const Move &) { return false; };
+  WavesAround around = threeOfAnotherPair(kPart);
   KeptSchedule kept;
   ASSERT_NO_FATAL_FAILURE(rescheduleAround(problem, old, around, kept));
   auto broken = problem.verify(kept.schedule);
