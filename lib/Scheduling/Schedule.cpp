@@ -110,6 +110,9 @@ struct Edge {
   double bytesPerSecond = 1;
 };
 
+/// Messages, or pieces, that are worth another thread's wake.
+constexpr size_t kAtOnce = 256;
+
 /// What a message has of a move.
 struct Sent {
   uint32_t move = 0;
@@ -312,7 +315,6 @@ int64_t Scheduler::send(const Meeting &meeting, std::vector<Sent> &out) {
 
 /// A pair meets once in a wave.
 SentParts Scheduler::sendWave(const std::vector<Meeting> &meetings) {
-  constexpr size_t kAtOnce = 256; // what a thread takes is worth its wake
   SentParts parts((meetings.size() + kAtOnce - 1) / kAtOnce);
   std::vector<int64_t> sent(parts.size());
   parallel(parts.size(), [&](size_t i) {
@@ -419,15 +421,18 @@ bool Scheduler::run(int64_t mostPieces) {
 /// queues, and what the last one did too, if forwards are not held.
 bool Scheduler::sendAll(int64_t mostPieces) {
   SentParts last; // what wave - 1 sent
+  int64_t lastPieces = 0;
   int32_t wave = 0;
   for (; left > 0; ++wave) {
     std::vector<Meeting> meetings;
-    parallel(2, [&](size_t i) {
+    auto chooseOrPutInOrder = [&](size_t i) {
       if (i == 0)
         meetings = matching->choose();
       else
         putInOrder(last, wave - 1);
-    });
+    };
+    lastPieces < int64_t(kAtOnce) ? serialFor(2, chooseOrPutInOrder)
+                                  : parallel(2, chooseOrPutInOrder);
     const int64_t before = pieces;
     SentParts sent = sendWave(meetings);
     bool isHeld = holdsForwards && !last.empty();
@@ -441,7 +446,8 @@ bool Scheduler::sendAll(int64_t mostPieces) {
     if (!holdsForwards)
       releaseForwards(sent);
     last = std::move(sent);
-    if (pieces == before)
+    lastPieces = pieces - before;
+    if (lastPieces == 0)
       break; // a forward without a feeder: no sound problem has one
     if (messages > kMaxMessages || pieces > mostPieces)
       return false;
