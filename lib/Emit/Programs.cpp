@@ -2,6 +2,7 @@
 
 #include "dt/Emit/Programs.h"
 
+#include "dt/Geometry/Prefetch.h"
 #include "dt/Proof/Certificate.h"
 #include "dtrt/format/ShardView.h"
 
@@ -528,6 +529,23 @@ void ProgramBuilder::addBlocks(dtrt::RankProgram &program) const {
   }
 }
 
+/// A device's messages, and their pieces, lie far apart.
+void ProgramBuilder::prefetchWork(const Work *at, const Work *end) const {
+  auto isMessage = [&](const Work &work) {
+    return plan.steps[work.step].kind == Kind::Wave &&
+           !(work.item & Work::kCall);
+  };
+  if (size_t(end - at) <= 2 * kPrefetched)
+    return;
+  if (const Work &later = at[2 * kPrefetched]; isMessage(later))
+    prefetch(allMessages[later.item]);
+  const Work &soon = at[kPrefetched];
+  if (isMessage(soon))
+    prefetch(plan.pieces[allMessages[soon.item].first]);
+  else if (plan.steps[soon.step].kind == Kind::Copy)
+    prefetch(plan.pieces[soon.item]);
+}
+
 dtrt::RankProgram ProgramBuilder::build(int64_t device) const {
   dtrt::RankProgram program;
   program.device = uint32_t(device);
@@ -547,8 +565,8 @@ dtrt::RankProgram ProgramBuilder::build(int64_t device) const {
   const Work *next = own->second.data(); // of a wave, from `first` on
   for (const Work *first = own->second.data(); first != end;) {
     const Work *last = first;
-    while (last != end && last->step == first->step)
-      ++last;
+    for (; last != end && last->step == first->step; ++last)
+      prefetchWork(last, end);
     next = std::max(next, first);
     while (next != end && plan.steps[next->step].kind != Kind::Wave)
       ++next;

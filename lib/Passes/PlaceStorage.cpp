@@ -29,6 +29,7 @@
 
 #include "TransportReading.h"
 #include "dt/Geometry/Painted.h"
+#include "dt/Geometry/Prefetch.h"
 #include "dt/Passes/Passes.h"
 #include "dt/Proof/StayingShards.h"
 #include "dt/Proof/StorageRules.h"
@@ -409,21 +410,12 @@ void DeviceStorage::addAllRuns() {
   }
 }
 
-/// Brings a piece near that is looked at soon.
-void prefetch(const PlanPiece &piece) {
-  constexpr size_t kLine = 64;
-  for (size_t at = 0; at < sizeof(PlanPiece); at += kLine)
-    LLVM_PREFETCH(reinterpret_cast<const char *>(&piece) + at, /*rw=*/0,
-                  /*locality=*/0);
-}
-
 DeviceRuns DeviceStorage::find(ArrayRef<std::pair<uint32_t, Kind>> pieces) {
-  constexpr size_t kAhead = 8; // those of a device lie far apart
   found.device = device;
   numberBuffers();
   for (size_t i = 0; i < pieces.size(); ++i) {
-    if (i + kAhead < pieces.size())
-      prefetch(plan.pieces[pieces[i + kAhead].first]);
+    if (i + kPrefetched < pieces.size())
+      prefetch(plan.pieces[pieces[i + kPrefetched].first]);
     auto [number, kind] = pieces[i];
     const PlanPiece &piece = plan.pieces[number];
     uint32_t flow = piece.flow % uint32_t(plan.flows.size());

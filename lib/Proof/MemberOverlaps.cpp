@@ -126,4 +126,18 @@ std::vector<IndexPair> memberOverlaps(BoxList a, BoxList b, WorkLimit &limit) {
   return overlappingPairs(a, b, &limit);
 }
 
+bool areApart(BoxList boxes) {
+  if (boxes.size() == 0)
+    return true;
+  Members members(boxes, boxes);
+  if (!members.areFew())
+    return false;
+  const std::vector<Part> parts = partsOf(boxes, members);
+  for (size_t i = 1; i < parts.size(); ++i)
+    if (parts[i].member == parts[i - 1].member &&
+        parts[i].elements.lo < parts[i - 1].reach)
+      return false;
+  return true;
+}
+
 } // namespace dt

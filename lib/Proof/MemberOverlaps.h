@@ -20,6 +20,10 @@ namespace dt {
 /// are those of which a lookup passes many that it does not find.
 std::vector<IndexPair> memberOverlaps(BoxList a, BoxList b, WorkLimit &limit);
 
+/// Whether no two boxes meet, looked up by member in O(n log n). "No" of boxes
+/// of many members, or of which some are empty, says nothing.
+bool areApart(BoxList boxes);
+
 } // namespace dt
 
 #endif // DT_LIB_PROOF_MEMBEROVERLAPS_H

@@ -2,12 +2,12 @@
 
 #include "dt/Proof/StorageRules.h"
 
-#include "FirstFault.h"
 #include "MemberOverlaps.h"
+#include "dt/Geometry/Prefetch.h"
 #include "dt/Proof/StayingShards.h"
+#include "dtrt/types/DeviceIndex.h"
 
 #include <algorithm>
-#include <array>
 #include <tuple>
 #include <unordered_map>
 
@@ -23,17 +23,31 @@ struct Touch {
 
 /// What happens to the storage of one shard.
 struct ShardStorage {
-  bool creates = false;
   const Shard *shard = nullptr;
   std::vector<const PlanStorage *> rows; // none: it does not come or go
   std::vector<Touch> touches; // reads of a source, writes of a destination
 };
 
-/// Where a piece lies, if that comes or goes.
-struct Place {
-  ShardStorage *storage = nullptr;
-  Interval hull;
+/// What comes, or goes, on one device.
+struct DeviceStorage {
+  bool creates = false;
+  int64_t device = 0;
+  std::vector<ShardStorage> shards; // by number there; none: nothing does
+  std::vector<uint32_t> pieces;     // that may meet it, in order
 };
+
+/// A fault, and its place among those that are found: the least is said.
+struct StorageFault {
+  using Key = std::tuple<bool, uint32_t, int64_t, uint32_t>;
+  Key key; // creates, flow, device, number of the shard there
+  Fault fault;
+};
+using MaybeStorageFault = std::optional<StorageFault>;
+
+void keepLeast(MaybeStorageFault found, MaybeStorageFault &least) {
+  if (found && (!least || found->key < least->key))
+    least = std::move(found);
+}
 
 class StorageChecker {
 public:
@@ -53,10 +67,8 @@ public:
         return fault;
     if (auto fault = checkKept())
       return fault;
-    addTouches(parallel);
-    std::vector<const ShardStorage *> all = allStorage();
-    return firstFault(all.size(), parallel,
-                      [&](size_t i) { return checkShard(*all[i]); });
+    addPieces();
+    return checkDevices(parallel);
   }
 
 private:
@@ -65,12 +77,14 @@ private:
                       bool creates) const;
   MaybeFault checkShared() const;
   MaybeFault checkKept() const;
-  std::vector<const ShardStorage *> allStorage() const;
-  Place placeOf(bool creates, uint32_t flow, int64_t device, const Box &box,
-                uint32_t number);
-  void addTouches(const ParallelFor &parallel);
-  MaybeFault checkShard(const ShardStorage &storage) const;
-  MaybeFault checkOnce(const ShardStorage &storage) const;
+  DeviceStorage *storageOf(bool creates, int64_t device);
+  void addPieces();
+  void addTouch(DeviceStorage &own, const PlanPiece &piece) const;
+  MaybeFault checkDevices(const ParallelFor &parallel);
+  MaybeStorageFault checkDevice(DeviceStorage &own) const;
+  MaybeFault checkShard(const ShardStorage &storage, bool creates) const;
+  MaybeFault checkOnce(const ShardStorage &storage, bool creates,
+                       const std::vector<Box> &boxes) const;
   Fault tooManyParts(const ShardStorage &storage) const;
   std::string nameOf(uint32_t flow, const Box &box) const {
     return plan.flows[flow].name + toString(box);
@@ -80,9 +94,8 @@ private:
   const StayingShards &staying;
   const std::vector<uint32_t> lastSteps;
   ShardIndex source, destination;
-  /// By device and number of the shard there; source, destination. Devices of
-  /// which nothing comes, or goes, have none.
-  std::unordered_map<int64_t, std::vector<ShardStorage>> byDevice[2];
+  dtrt::DeviceIndex devices;             // with storage that comes or goes
+  std::vector<DeviceStorage> storage[2]; // by device; source, destination
 };
 
 bool isInside(const std::vector<Interval> &intervals, Interval part) {
@@ -128,13 +141,15 @@ MaybeFault StorageChecker::addRows(const PlanStep &step) {
     const Shard *shard = index.shardsOf(row.device)[own[row.shard]].shard;
     if (auto fault = checkRow(row, *shard, creates))
       return fault;
-    std::vector<ShardStorage> &there = byDevice[creates][row.device];
-    if (there.empty())
-      there.resize(index.shardsOf(row.device).size());
-    ShardStorage &storage = there[own[row.shard]];
-    storage.creates = creates;
-    storage.shard = shard;
-    storage.rows.push_back(&row);
+    uint32_t device = devices(row.device);
+    if (device >= storage[creates].size())
+      storage[creates].resize(device + 1);
+    DeviceStorage &there = storage[creates][device];
+    if (there.shards.empty())
+      there = {creates, row.device, {}, {}},
+      there.shards.resize(index.shardsOf(row.device).size());
+    there.shards[own[row.shard]].shard = shard;
+    there.shards[own[row.shard]].rows.push_back(&row);
   }
   return std::nullopt;
 }
@@ -227,67 +242,88 @@ MaybeFault StorageChecker::checkKept() const {
   return std::nullopt;
 }
 
-/// All that comes or goes, by side, flow, device and shard.
-std::vector<const ShardStorage *> StorageChecker::allStorage() const {
-  std::vector<
-      std::tuple<bool, uint32_t, int64_t, uint32_t, const ShardStorage *>>
-      sorted;
-  for (bool creates : {false, true})
-    for (const auto &[device, own] : byDevice[creates])
-      for (uint32_t number = 0; number < own.size(); ++number)
-        if (!own[number].rows.empty())
-          sorted.emplace_back(creates, own[number].rows.front()->flow, device,
-                              number, &own[number]);
-  std::sort(sorted.begin(), sorted.end());
-  std::vector<const ShardStorage *> out;
-  for (const auto &entry : sorted)
-    out.push_back(std::get<4>(entry));
-  return out;
+/// What comes, or goes, on a device; nullptr: nothing does.
+DeviceStorage *StorageChecker::storageOf(bool creates, int64_t device) {
+  std::optional<uint32_t> number = devices.find(device);
+  if (!number || *number >= storage[creates].size() ||
+      storage[creates][*number].shards.empty())
+    return nullptr;
+  return &storage[creates][*number];
 }
 
-/// `number`: of the shard there that holds the box, where it is known.
-Place StorageChecker::placeOf(bool creates, uint32_t flow, int64_t device,
-                              const Box &box, uint32_t number) {
-  auto own = byDevice[creates].find(device);
-  if (own == byDevice[creates].end())
-    return {};
-  if (number == kUnplaced)
-    number = (creates ? destination : source)
-                 .findNumber(flow, device, box)
-                 .value_or(kUnplaced);
-  if (number == kUnplaced || own->second[number].rows.empty())
-    return {};
-  ShardStorage &storage = own->second[number];
-  return {&storage, *localSpan(*storage.shard, box)};
-}
-
-/// Finds the places of all pieces on several threads, then adds them in order.
-void StorageChecker::addTouches(const ParallelFor &parallel) {
+/// Gives each device the pieces that it reads, or writes.
+void StorageChecker::addPieces() {
   if (plan.storage.empty())
     return;
-  auto numFlows = uint32_t(plan.flows.size());
-  std::vector<std::array<Place, 2>> places(plan.pieces.size()); // from, to
-  parallel(plan.steps.size(), [&](size_t number) {
-    const PlanStep &step = plan.steps[number];
+  for (const PlanStep &step : plan.steps) {
     if (step.kind == PlanStep::Kind::Create ||
         step.kind == PlanStep::Kind::Release)
-      return;
+      continue;
     for (size_t i = step.first; i < step.last; ++i) {
       const PlanPiece &piece = plan.pieces[i];
-      places[i][1] = placeOf(/*creates=*/true, piece.flow % numFlows, piece.to,
-                             piece.box, piece.toShard);
+      if (DeviceStorage *to = storageOf(/*creates=*/true, piece.to))
+        to->pieces.push_back(uint32_t(i));
       if (!piece.atSource || step.kind == PlanStep::Kind::Zero)
         continue;
-      uint32_t readsFrom = plan.flows[piece.flow].readsFrom;
-      places[i][0] = placeOf(
-          /*creates=*/false, readsFrom, piece.from, piece.box,
-          readsFrom == piece.flow ? piece.fromShard : kUnplaced);
+      if (DeviceStorage *from = storageOf(/*creates=*/false, piece.from))
+        from->pieces.push_back(uint32_t(i));
     }
-  });
-  for (size_t i = 0; i < places.size(); ++i)
-    for (const Place &place : places[i])
-      if (place.storage)
-        place.storage->touches.push_back({&plan.pieces[i], place.hull});
+  }
+}
+
+/// Where a piece lies in the shard that holds it, if that comes or goes.
+void StorageChecker::addTouch(DeviceStorage &own,
+                              const PlanPiece &piece) const {
+  uint32_t flow = piece.flow % uint32_t(plan.flows.size());
+  uint32_t number = own.creates ? piece.toShard : piece.fromShard;
+  if (!own.creates && plan.flows[piece.flow].readsFrom != piece.flow) {
+    flow = plan.flows[piece.flow].readsFrom;
+    number = kUnplaced;
+  }
+  if (number == kUnplaced)
+    number = (own.creates ? destination : source)
+                 .findNumber(flow, own.device, piece.box)
+                 .value_or(kUnplaced);
+  if (number == kUnplaced || own.shards[number].rows.empty())
+    return;
+  ShardStorage &storage = own.shards[number];
+  storage.touches.push_back({&piece, *localSpan(*storage.shard, piece.box)});
+}
+
+/// Of the faults of all devices, the least.
+MaybeFault StorageChecker::checkDevices(const ParallelFor &parallel) {
+  std::vector<DeviceStorage *> all;
+  for (std::vector<DeviceStorage> &side : storage)
+    for (DeviceStorage &own : side)
+      if (!own.shards.empty())
+        all.push_back(&own);
+  std::vector<MaybeStorageFault> faults(all.size());
+  parallel(all.size(), [&](size_t i) { faults[i] = checkDevice(*all[i]); });
+  MaybeStorageFault least;
+  for (MaybeStorageFault &fault : faults)
+    keepLeast(std::move(fault), least);
+  return least ? MaybeFault(std::move(least->fault)) : std::nullopt;
+}
+
+MaybeStorageFault StorageChecker::checkDevice(DeviceStorage &own) const {
+  for (size_t i = 0; i < own.pieces.size(); ++i) {
+    if (i + kPrefetched < own.pieces.size())
+      prefetch(plan.pieces[own.pieces[i + kPrefetched]]);
+    addTouch(own, plan.pieces[own.pieces[i]]);
+  }
+  MaybeStorageFault least;
+  for (uint32_t number = 0; number < own.shards.size(); ++number) {
+    const ShardStorage &shard = own.shards[number];
+    if (shard.rows.empty())
+      continue;
+    if (auto fault = checkShard(shard, own.creates))
+      keepLeast(StorageFault{{own.creates, shard.rows.front()->flow, own.device,
+                              number},
+                             std::move(*fault)},
+                least);
+  }
+  own.shards = {}; // none is looked at again
+  return least;
 }
 
 Fault StorageChecker::tooManyParts(const ShardStorage &storage) const {
@@ -300,10 +336,10 @@ Fault StorageChecker::tooManyParts(const ShardStorage &storage) const {
 }
 
 /// No element of a state comes or goes twice.
-MaybeFault StorageChecker::checkOnce(const ShardStorage &storage) const {
-  std::vector<Box> boxes;
-  for (const PlanStorage *row : storage.rows)
-    boxes.push_back(row->box);
+MaybeFault StorageChecker::checkOnce(const ShardStorage &storage, bool creates,
+                                     const std::vector<Box> &boxes) const {
+  if (areApart(boxes))
+    return std::nullopt;
   WorkLimit limit(kMaxPieces);
   for (auto [a, b] : memberOverlaps(boxes, boxes, limit)) {
     const PlanStorage &first = *storage.rows[a], &second = *storage.rows[b];
@@ -311,10 +347,10 @@ MaybeFault StorageChecker::checkOnce(const ShardStorage &storage) const {
       continue;
     Fault fault;
     fault.op = second.op;
-    fault.text =
-        std::string(storage.creates ? "creates" : "releases") + " storage " +
-        nameOf(second.flow, intersect(first.box, second.box)) + " on device " +
-        std::to_string(second.device) + " a second time";
+    fault.text = std::string(creates ? "creates" : "releases") + " storage " +
+                 nameOf(second.flow, intersect(first.box, second.box)) +
+                 " on device " + std::to_string(second.device) +
+                 " a second time";
     fault.other = first.op;
     fault.note = "the first time is here";
     return fault;
@@ -324,14 +360,16 @@ MaybeFault StorageChecker::checkOnce(const ShardStorage &storage) const {
   return std::nullopt;
 }
 
-MaybeFault StorageChecker::checkShard(const ShardStorage &storage) const {
-  if (auto fault = checkOnce(storage))
-    return fault;
-  bool creates = storage.creates;
+MaybeFault StorageChecker::checkShard(const ShardStorage &storage,
+                                      bool creates) const {
   std::vector<Box> rows, used;
+  rows.reserve(storage.rows.size());
   for (const PlanStorage *row : storage.rows)
     rows.push_back(row->box);
+  if (auto fault = checkOnce(storage, creates, rows))
+    return fault;
   unsigned leading = storage.shard->numLeading;
+  used.reserve(storage.touches.size());
   for (const Touch &touch : storage.touches) {
     Box &box = used.emplace_back(leading + 1);
     for (unsigned d = 0; d < leading; ++d)
@@ -451,11 +489,16 @@ std::map<int64_t, DeviceMemory> measureSides(const TransportPlan &plan) {
     addShards(*flow.destination, flow.destinationBuffers, /*isSource=*/false,
               out);
   }
+  dtrt::DeviceIndex devices;
+  std::vector<int64_t> staging; // by device
   for (const PlanSlot &slot : plan.slots)
     if (slot.offset >= 0) {
-      DeviceMemory &memory = out[slot.device];
-      memory.staging = std::max(memory.staging, slot.offset + slot.bytes);
+      uint32_t device = devices(slot.device);
+      staging.resize(devices.size());
+      staging[device] = std::max(staging[device], slot.offset + slot.bytes);
     }
+  for (uint32_t device = 0; device < devices.size(); ++device)
+    out[devices.all()[device]].staging = staging[device];
   return out;
 }
 

@@ -67,6 +67,7 @@ private:
   void indexWork();
   void indexCalls();
   void addBlocks(dtrt::RankProgram &program) const;
+  void prefetchWork(const Work *at, const Work *end) const;
   dtrt::GroupCollective callOf(uint32_t collective, int64_t device) const;
   Shards shardsOf(const ShardIndex &index, int64_t device) const;
   uint32_t readingShard(const Shards &shards, const PlanFlow &flow,

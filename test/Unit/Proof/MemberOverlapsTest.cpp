@@ -59,6 +59,26 @@ TEST(MemberOverlaps, AreThoseOfAllPairs) {
   }
 }
 
+TEST(MemberOverlaps, OfBoxesThatAreApartAreNone) {
+  int apart = 0;
+  for (unsigned seed = 0; seed < 400; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    unsigned leading = seed % 3;
+    std::vector<Box> boxes = randomBoxes(random, random() % 10, leading, 1);
+    bool hasEmpty = false, meet = false;
+    for (const Box &box : boxes)
+      hasEmpty |= box.empty();
+    for (IndexPair pair : bruteForce(boxes, boxes))
+      meet |= pair.first != pair.second;
+    if (meet || !hasEmpty) {
+      EXPECT_EQ(areApart(boxes), !meet);
+    }
+    apart += areApart(boxes);
+  }
+  EXPECT_GT(apart, 50);
+}
+
 TEST(MemberOverlaps, AreNoMoreThanTheLimit) {
   std::vector<Box> boxes(30, Box(2));
   for (Box &box : boxes)

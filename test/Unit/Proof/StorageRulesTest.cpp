@@ -175,6 +175,22 @@ TEST(StorageRules, FaultsAreNamed) {
   }
 }
 
+TEST(StorageRules, OfSeveralFaultsTheFirstDevicesIsSaid) {
+  Transition t;
+  const Box all = Box::whole({6, 4});
+  t.source = t.destination = holdingsOf({{0, all}, {1, all}});
+  for (int64_t device : {1, 0}) {
+    t.addStorage(/*creates=*/false, {0, 4});
+    t.plan.storage.back().device = device;
+  }
+  for (int64_t device : {1, 0}) {
+    t.addCopy(all);
+    t.plan.pieces.back().from = t.plan.pieces.back().to = device;
+  }
+  EXPECT_EQ(t.check(), "reads @w[0:6)x[0:4) on device 0 after its storage is "
+                       "released");
+}
+
 // Flows 0 and 1 share a storage, flow 2 has one of its own.
 TEST(StorageRules, ByTensorStorageComesAndGoesWhole) {
   const Interval all = {0, 24};
