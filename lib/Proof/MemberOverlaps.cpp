@@ -135,7 +135,7 @@ bool areApart(BoxList boxes) {
   const std::vector<Part> parts = partsOf(boxes, members);
   for (size_t i = 1; i < parts.size(); ++i)
     if (parts[i].member == parts[i - 1].member &&
-        parts[i].elements.lo < parts[i - 1].reach)
+        parts[i].elements.lo < parts[i - 1].elements.hi)
       return false;
   return true;
 }
