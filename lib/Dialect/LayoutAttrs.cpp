@@ -497,7 +497,8 @@ void ClusterAttr::print(AsmPrinter &printer) const {
 
 LogicalResult MemoryAttr::verify(EmitError emitError, int64_t stagingBytes,
                                  int64_t deviceBytes, MemoryMode mode,
-                                 Granularity granularity, int64_t pageBytes) {
+                                 Granularity granularity, int64_t pageBytes,
+                                 bool /*overNccl*/) {
   if (granularity == Granularity::Tensor && mode != MemoryMode::Flat)
     return emitError() << "expected 'flat' where storage goes by tensor";
   if (pageBytes != 0 &&
@@ -545,10 +546,12 @@ Attribute MemoryAttr::parse(AsmParser &parser, Type) {
              parser.parseInteger(page))
       return {};
   }
-  if (parser.parseGreater())
+  bool overNccl = succeeded(parser.parseOptionalKeyword("over"));
+  if ((overNccl && parser.parseKeyword("nccl")) || parser.parseGreater())
     return {};
   return parser.getChecked<MemoryAttr>(loc, parser.getContext(), staging,
-                                       device, mode, granularity, page);
+                                       device, mode, granularity, page,
+                                       overNccl);
 }
 
 void MemoryAttr::print(AsmPrinter &printer) const {
@@ -558,6 +561,8 @@ void MemoryAttr::print(AsmPrinter &printer) const {
   printer << memoryModeName(getMode(), getGranularity());
   if (getPageBytes() != 0)
     printer << " by page " << getPageBytes();
+  if (getOverNccl())
+    printer << " over nccl";
   printer << ">";
 }
 

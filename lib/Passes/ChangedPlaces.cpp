@@ -15,6 +15,7 @@ std::string sharedPart(dtrt::PlanCommon common) {
   limits.granularity = common.summary.granularity;
   limits.stagingLimit = common.summary.stagingLimit;
   limits.deviceLimit = common.summary.deviceLimit;
+  limits.overNccl = common.summary.overNccl;
   common.summary = limits;
   common.compilerVersion = common.requestHash = "";
   common.destinationFingerprint = common.destinationLayout = "";

@@ -122,6 +122,7 @@ dtrt::PlanCommon commonSection(const TransitionInfo &info) {
   out.cluster = info.cluster;
   out.summary.mode = info.mode;
   out.summary.granularity = info.granularity;
+  out.summary.overNccl = info.overNccl;
   out.compression = info.compression;
   int64_t frames = info.compressionBytes();
   out.summary.stagingLimit = info.stagingLimit + frames;

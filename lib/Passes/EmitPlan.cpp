@@ -14,8 +14,10 @@
 #include "dt/Emit/Summary.h"
 #include "dt/Passes/Passes.h"
 #include "dt/Passes/Replan.h"
+#include "dtrt/core/GpuParts.h"
 #include "dtrt/format/PlanReader.h"
 #include "dtrt/format/PlanWriter.h"
+#include "dtrt/format/ShardView.h"
 #include "dtrt/verify/Verifier.h"
 
 #include "mlir/IR/Threading.h"
@@ -26,6 +28,14 @@ namespace dt {
 #include "dt/Passes/Passes.h.inc"
 
 namespace {
+
+/// Bytes that a device holds, with what GPUs and NCCL have for its program.
+dtrt::Result<uint64_t> peakOverNccl(const dtrt::PlanCommon &common,
+                                    const dtrt::RankProgram &program) {
+  auto parts = dtrt::gpuPartsOf(common, program);
+  DTRT_RETURN_IF_ERROR(parts);
+  return dtrt::peakBytes(common, program) + parts->sum();
+}
 
 /// So many programs are in memory at once.
 constexpr size_t kBatch = 64;
@@ -48,6 +58,7 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
     summary.granularity = meant.granularity;
     summary.stagingLimit = meant.stagingLimit;
     summary.deviceLimit = meant.deviceLimit;
+    summary.overNccl = meant.overNccl;
     if (dtrt::encodeCommonSection(common) !=
         dtrt::encodeCommonSection(plan.common()))
       return dtrt::makeError("the file names other tensors, worlds, layouts, "
@@ -64,23 +75,33 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
     return common;
   }
 
-  /// Builds, encodes and writes the programs of a few devices at a time.
+  /// Builds, encodes and writes the programs of a few devices at a time. With
+  /// `common`, `peak` becomes the most that a device holds with what GPUs and
+  /// NCCL have.
   LogicalResult writePrograms(TransitionOp op, const ProgramBuilder &builder,
-                              dtrt::PlanWriter &writer) {
+                              dtrt::PlanWriter &writer,
+                              const dtrt::PlanCommon *common, uint64_t &peak) {
     ArrayRef<int64_t> rest(builder.devices());
     while (!rest.empty()) {
       ArrayRef<int64_t> batch = rest.take_front(kBatch);
       rest = rest.drop_front(batch.size());
       std::vector<std::optional<dtrt::Result<dtrt::EncodedProgram>>> sections(
           batch.size());
+      std::vector<dtrt::Result<uint64_t>> peaks(batch.size(), uint64_t(0));
       parallelFor(&getContext(), 0, batch.size(), [&](size_t i) {
-        sections[i].emplace(dtrt::encodeSection(builder.build(batch[i])));
+        dtrt::RankProgram program = builder.build(batch[i]);
+        if (common)
+          peaks[i] = peakOverNccl(*common, program);
+        sections[i].emplace(dtrt::encodeSection(program));
       });
-      for (auto &section : sections) {
-        dtrt::Status status =
-            section->ok() ? writer.addProgram(**section) : section->status();
+      for (size_t i = 0; i < batch.size(); ++i) {
+        const auto &section = *sections[i];
+        dtrt::Status status = !peaks[i].ok() ? peaks[i].status()
+                              : section.ok() ? writer.addProgram(*section)
+                                             : section.status();
         if (!status.ok())
           return op.emitOpError() << status.message();
+        peak = std::max(peak, *peaks[i]);
         ++numPrograms;
       }
     }
@@ -110,17 +131,24 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
       return op.emitOpError() << writer.status().message();
     Worlds worlds = worldsOf(*reading.info);
     ProgramBuilder builder(reading.plan, worlds, threadsOf(&getContext()));
-    dtrt::PlanCommon common;
+    dtrt::PlanCommon common, counted;
+    const bool overNccl = reading.info->overNccl;
+    if (overNccl)
+      counted = commonSection(*reading.info);
+    uint64_t peak = 0;
     LogicalResult isWritten = success();
     // What is said of the plan is found out beside its programs.
     parallelFor(&getContext(), 0, 2, [&](size_t part) {
       if (part == 0)
         common = commonOf(reading, builder.messages(), **flows);
       else
-        isWritten = writePrograms(op, builder, *writer);
+        isWritten = writePrograms(op, builder, *writer,
+                                  overNccl ? &counted : nullptr, peak);
     });
     if (failed(isWritten))
       return failure();
+    if (overNccl)
+      common.summary.devicePeak = peak;
     dtrt::Status status =
         writer->finish(common, [&](const dtrt::PlanReader &plan) {
           return verify(common, plan);

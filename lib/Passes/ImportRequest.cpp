@@ -180,7 +180,8 @@ void Importer::importTransition() {
       builder, locationOf(request.key), "transition", "source", "destination",
       ClusterAttr::get(context, request.cluster),
       MemoryAttr::get(context, memory.stagingBytes, memory.deviceBytes,
-                      memory.mode, memory.granularity, memory.pageBytes),
+                      memory.mode, memory.granularity, memory.pageBytes,
+                      memory.overNccl),
       request.compression.isOn()
           ? CompressionAttr::get(context, request.compression)
           : CompressionAttr(),

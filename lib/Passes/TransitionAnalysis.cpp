@@ -458,6 +458,7 @@ LogicalResult readLimits(TransitionOp op, TransitionInfo &info) {
     info.mode = memory.getMode();
     info.granularity = memory.getGranularity();
     info.leastPage = memory.getPageBytes();
+    info.overNccl = memory.getOverNccl();
   }
   CompressionAttr compression = op.getCompressionAttr();
   if (!compression)
@@ -566,6 +567,7 @@ TransitionInfo TransitionInfo::withoutShards() const {
   out.stagingLimit = stagingLimit;
   out.deviceLimit = deviceLimit;
   out.leastPage = leastPage;
+  out.overNccl = overNccl;
   out.compression = compression;
   out.mode = mode;
   out.granularity = granularity;

@@ -68,6 +68,8 @@ public:
   int64_t stagingLimit = 0;
   int64_t leastPage = 0;   // that the request asks for
   int64_t deviceLimit = 0; // 0: none
+  /// Whether what GPUs and NCCL have for the plan counts on a device.
+  bool overNccl = false;
   dtrt::Compression compression;
   int64_t compressionBytes() const {
     return int64_t(compression.bytesPerDevice(cluster));

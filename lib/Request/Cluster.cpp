@@ -184,8 +184,9 @@ int64_t readPage(const Json &json, const MemoryDecl &memory) {
 }
 
 MemoryDecl readMemory(const Json &json) {
-  checkKeys(json, "memory",
-            {"staging", "device", "mode", "granularity", "page"});
+  checkKeys(
+      json, "memory",
+      {"staging", "device", "mode", "granularity", "page", "communicator"});
   MemoryDecl memory;
   if (const Json *value = json.find("staging"))
     memory.stagingBytes = readBytes(*value, "memory.staging");
@@ -206,6 +207,12 @@ MemoryDecl readMemory(const Json &json) {
   }
   if (const Json *value = json.find("page"))
     memory.pageBytes = readPage(*value, memory);
+  if (const Json *value = json.find("communicator")) {
+    const std::string &text = asString(*value, "memory.communicator");
+    if (text != "nccl")
+      fail("memory.communicator must be \"nccl\", not " + inQuotes(text));
+    memory.overNccl = true;
+  }
   return memory;
 }
 

@@ -105,6 +105,7 @@ FeatureSet featuresOf(const PlanCommon &common) {
                    only(common.summary.granularity == Granularity::Tensor,
                         Feature::FlatByTensor) |
                    only(common.summary.bytesInPlace > 0, Feature::InPlace) |
+                   only(common.summary.overNccl, Feature::OverNccl) |
                    only(!common.memberSets.empty(), Feature::Collectives) |
                    only(common.cluster.hasFastCalls(), Feature::FastCalls) |
                    only(!common.views.empty(), Feature::Views);

@@ -450,6 +450,7 @@ Status CommonDecoder::decodeSummary(const fb::Summary &from) {
   summary.bytesRelayed = from.bytes_relayed();
   summary.timeWithoutRelays = from.time_without_relays();
   summary.libraryCollectives = from.library_collectives();
+  summary.overNccl = from.over_nccl();
   summary.stagingLimit = from.staging_limit();
   summary.stagingPeak = from.staging_peak();
   summary.devicePeak = from.device_peak();

@@ -298,7 +298,7 @@ encodeSummary(const PlanSummary &s, flatbuffers::FlatBufferBuilder &builder) {
       s.stagingPeak, s.devicePeak, s.deviceLimit, s.sourceMax, s.destinationMax,
       s.waves, s.messages, s.multicasts, coverage, deadlockFree, memorySafe,
       solver, verifier, s.solverSteps, uint8_t(s.granularity), s.bytesInPlace,
-      s.bytesRelayed, s.timeWithoutRelays, s.libraryCollectives);
+      s.bytesRelayed, s.timeWithoutRelays, s.libraryCollectives, s.overNccl);
 }
 
 using MemberSets = flatbuffers::Vector<flatbuffers::Offset<fb::MemberSet>>;

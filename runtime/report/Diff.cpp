@@ -267,7 +267,7 @@ void addRows(const PlanSummary &summary, Rows &rows) {
                deviceLimit, sourceMax, destinationMax, waves, messages,
                multicasts, coverage, deadlockFree, memorySafe, solver, verifier,
                solverSteps, granularity, bytesInPlace, bytesRelayed,
-               timeWithoutRelays, libraryCollectives] = summary;
+               timeWithoutRelays, libraryCollectives, overNccl] = summary;
   (void)solver, (void)verifier, (void)solverSteps; // who proved it
   rows.insert(
       rows.end(),
@@ -293,6 +293,7 @@ void addRows(const PlanSummary &summary, Rows &rows) {
        secondsRow("lower bound of time", timeLowerBound),
        secondsRow("time without relays", timeWithoutRelays),
        {"memory mode", memoryModeName(mode, granularity), ""},
+       {"memory of NCCL", overNccl ? "counted" : "not counted", ""},
        {"proof of coverage", coverage, ""},
        {"proof of freedom from deadlock", deadlockFree, ""},
        {"proof of memory", memorySafe, ""}});

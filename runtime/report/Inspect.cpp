@@ -88,6 +88,8 @@ Json planJson(const PlanReader &plan, const Result<PlanLosses> *losses) {
       {"source_max", s.sourceMax},      {"destination_max", s.destinationMax}};
   if (s.granularity == Granularity::Tensor)
     out["memory"]["granularity"] = "tensor";
+  if (s.overNccl)
+    out["memory"]["communicator"] = "nccl";
   if (common.compression.isOn())
     out["compression"] = {
         {"below_GBps", common.compression.belowGBps},
@@ -249,7 +251,8 @@ void writePlanText(const PlanReader &plan, const Result<PlanLosses> *losses,
            bytesText(s.stagingPeak) + " of " + bytesText(s.stagingLimit));
   writeRow(out, "device peak",
            bytesText(s.devicePeak) + ", mode " +
-               memoryModeName(s.mode, s.granularity));
+               memoryModeName(s.mode, s.granularity) +
+               (s.overNccl ? ", with what GPUs and NCCL have" : ""));
   if (common.compression.isOn())
     writeRow(out, "compression", compressionText(common));
   writeRow(out, "point of no return", noReturnText(s.mode, losses));
@@ -338,7 +341,7 @@ Status writeInspection(const PlanReader &plan, std::optional<uint32_t> device,
     losses = findLosses(plan);
   const Result<PlanLosses> *told = losses ? &*losses : nullptr;
   std::optional<GpuPeak> overNccl;
-  if (nccl == TellNccl::Yes && !program) {
+  if ((nccl == TellNccl::Yes || plan.common().summary.overNccl) && !program) {
     auto most = gpuPeakOf(plan);
     DTRT_RETURN_IF_ERROR(most);
     overNccl = *most;

@@ -2,8 +2,6 @@
 
 #include "PeakParts.h"
 
-#include "dtrt/core/CopyTable.h"
-#include "dtrt/core/NcclPeers.h"
 #include "dtrt/format/ShardView.h"
 #include "dtrt/format/StayingStates.h"
 
@@ -47,16 +45,6 @@ PeakParts peakPartsOf(const PlanCommon &common, const RankProgram &program) {
       most = now;
   }
   return most;
-}
-
-Result<GpuParts> gpuPartsOf(const PlanCommon &common,
-                            const RankProgram &program) {
-  auto tables = copyTableBytes(common, program);
-  DTRT_RETURN_IF_ERROR(tables);
-  NcclBuffers buffers =
-      ncclBuffersOf(ncclPeersOf(common, program),
-                    mostNcclTerms(common.cluster, hasSeveralNodes(common)));
-  return GpuParts{*tables, buffers.local, buffers.network};
 }
 
 Result<GpuPeak> gpuPeakOf(const PlanReader &plan) {

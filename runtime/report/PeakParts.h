@@ -3,6 +3,7 @@
 #ifndef DTRT_REPORT_PEAKPARTS_H
 #define DTRT_REPORT_PEAKPARTS_H
 
+#include "dtrt/core/GpuParts.h"
 #include "dtrt/format/PlanReader.h"
 
 namespace dtrt {
@@ -15,18 +16,6 @@ struct PeakParts {
 };
 
 PeakParts peakPartsOf(const PlanCommon &common, const RankProgram &program);
-
-/// Bytes that a device has beside its peak when the plan runs on GPUs over
-/// NCCL.
-struct GpuParts {
-  uint64_t tables = 0; // of copies
-  uint64_t local = 0;  // NCCL's buffers, to and from the node
-  uint64_t network = 0;
-  uint64_t sum() const { return tables + local + network; }
-};
-
-Result<GpuParts> gpuPartsOf(const PlanCommon &common,
-                            const RankProgram &program);
 
 /// The device that holds most over NCCL.
 struct GpuPeak {

@@ -20,6 +20,7 @@ std::string checkedAgainst(PlanCommon common) {
   limits.granularity = common.summary.granularity;
   limits.stagingLimit = common.summary.stagingLimit;
   limits.deviceLimit = common.summary.deviceLimit;
+  limits.overNccl = common.summary.overNccl;
   common.summary = limits;
   common.compilerVersion = common.requestHash = "";
   common.sourceFingerprint = common.destinationFingerprint = "";

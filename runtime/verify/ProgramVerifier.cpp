@@ -5,6 +5,7 @@
 #include "ByteSums.h"
 #include "SharedStorages.h"
 #include "SlotLifetimes.h"
+#include "dtrt/core/GpuParts.h"
 #include "dtrt/cost/KernelPlans.h"
 #include "dtrt/format/Collectives.h"
 #include "dtrt/format/Forwards.h"
@@ -603,6 +604,11 @@ Status ProgramVerifier::describeFault(uint32_t shard, unsigned state,
                    " for one");
 }
 
+static std::string textOf(const GpuParts &parts) {
+  return " (of them " + std::to_string(parts.tables) + " of tables and " +
+         std::to_string(parts.local + parts.network) + " of NCCL's buffers)";
+}
+
 Status ProgramVerifier::checkMemory() {
   const PlanSummary &summary = common.summary;
   if (program.stagingBytes < stagingUsed ||
@@ -616,10 +622,16 @@ Status ProgramVerifier::checkMemory() {
                      " bytes of staging, more than the limit of ",
                      summary.stagingLimit);
   uint64_t peak = peakBytes(common, program) + frames;
-  if (summary.deviceLimit > 0 && peak > summary.deviceLimit)
-    return makeError("needs ", peak,
-                     " bytes of memory, more than the limit of ",
-                     summary.deviceLimit);
+  GpuParts gpu;
+  if (summary.overNccl) {
+    auto parts = gpuPartsOf(common, program);
+    DTRT_RETURN_IF_ERROR(parts);
+    gpu = *parts;
+  }
+  if (summary.deviceLimit > 0 && peak + gpu.sum() > summary.deviceLimit)
+    return makeError("needs ", peak + gpu.sum(), " bytes of memory",
+                     summary.overNccl ? textOf(gpu) : "",
+                     ", more than the limit of ", summary.deviceLimit);
   uint64_t source = 0, destination = 0;
   for (const ShardRecord &shard : program.source)
     source += shardBytes(common.families[shard.family], shard, Side::Source);
@@ -634,7 +646,7 @@ Status ProgramVerifier::checkMemory() {
                      summary.stagingLimit);
   totals.mostAbove = std::max(totals.mostAbove, above);
   totals.stagingPeak = std::max(totals.stagingPeak, program.stagingBytes);
-  totals.devicePeak = std::max(totals.devicePeak, peak - frames);
+  totals.devicePeak = std::max(totals.devicePeak, peak - frames + gpu.sum());
   totals.sourceMax = std::max(totals.sourceMax, source);
   totals.destinationMax = std::max(totals.destinationMax, destination);
   return {};

@@ -148,13 +148,15 @@ void StorageLifetimes::forEachEvent(const Segment &box, Of isOf, Fn fn) const {
   const Family &family = common.families[box.family];
   const auto &shards =
       box.side == Side::Source ? program.source : program.destination;
-  Interval hull = storageHull(family, shards[box.shard], box);
+  std::optional<Interval> hull; // where a member has to be looked at
   auto visit = [&](Events::Run ranges) {
+    if (!hull)
+      hull = storageHull(family, shards[box.shard], box);
     // Ranges that no other overlaps end in the order in which they start.
     const Event *at = std::partition_point(
         ranges.first, ranges.second,
-        [&](const Event &event) { return event.range.hi <= hull.lo; });
-    for (; at != ranges.second && at->range.lo < hull.hi; ++at)
+        [&](const Event &event) { return event.range.hi <= hull->lo; });
+    for (; at != ranges.second && at->range.lo < hull->hi; ++at)
       if (!steps.take() || fn(at->instruction))
         return true;
     return false;

@@ -93,6 +93,11 @@ dt.transition @t from @a to @b memory <staging 64, flat by page 96>
 
 // -----
 
+// expected-error@+1 {{expected 'nccl'}}
+dt.transition @t from @a to @b memory <staging 64, flat over gloo>
+
+// -----
+
 // expected-error@+1 {{expected a page of a power of two bytes from 64 to 1073741824, found 32}}
 dt.transition @t from @a to @b memory <staging 64, flat by page 32>
 

@@ -85,6 +85,10 @@ dt.transition @back from @rows to @src memory <staging 0, rollback>
 dt.transition @whole from @rows to @src memory <staging 64, flat by tensor>
 // CHECK: dt.transition @pages from @rows to @src memory <staging 64, flat by page 4096>
 dt.transition @pages from @rows to @src memory <staging 64, flat by page 4096>
+// CHECK: dt.transition @counted from @rows to @src memory <staging 64, device 128, rollback over nccl>
+dt.transition @counted from @rows to @src memory <staging 64, device 128, rollback over nccl>
+// CHECK: dt.transition @large from @rows to @src memory <staging 64, flat by page 4096 over nccl>
+dt.transition @large from @rows to @src memory <staging 64, flat by page 4096 over nccl>
 // CHECK: dt.transition @slow from @rows to @src memory <staging 33554432, rollback> compression <below 0.25, block 65536>
 dt.transition @slow from @rows to @src memory <staging 33554432, rollback>
     compression <below 2.5e-1, block 65536>

@@ -206,7 +206,15 @@ def finish(rng, request, layouts):
         if rng.random() < 0.5:
             request["cluster"]["inter_channel_GBps"] = rng.choice([3, 9.5])
     ask_for_collectives(request)
+    count_nccl(request)
     return request
+
+
+def count_nccl(request):
+    """Every so often. Drawn from the request, so that all else stays."""
+    rng = random.Random("nccl" + json.dumps(request, sort_keys=True))
+    if rng.random() < 0.15:
+        request["memory"]["communicator"] = "nccl"
 
 
 def ask_for_collectives(request):

@@ -277,6 +277,8 @@ def check_inspect(transition, inspect):
     for key, inner in INSPECT_KEYS.items():
         found = inspect.get(key, {})
         more = {"granularity"} if key == "memory" and by_tensor else set()
+        if key == "memory" and "communicator" in asked:
+            more |= {"communicator", "over_nccl"}
         if key == "bytes" and transition.is_flat:
             more = {"in_place"} & set(found)
         if key == "time":

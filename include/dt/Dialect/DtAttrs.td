@@ -304,7 +304,8 @@ def DT_MemoryAttr : DT_Attr<"Memory", "memory"> {
     `rollback` keeps the source until commit; `flat` releases it while the
     destination is filled, by pages, or storage by storage when it is followed
     by `by tensor`. Pages have at least the bytes behind `by page`, where that
-    is said. Without `device` only the staging is limited.
+    is said. Without `device` only the staging is limited. `over nccl` counts
+    what GPUs and NCCL have for the plan, beside tensors and staging.
 
     **Constraints:**
     - limits are not negative, and at most 2^60 bytes;
@@ -312,12 +313,12 @@ def DT_MemoryAttr : DT_Attr<"Memory", "memory"> {
     - a page has a power of two of bytes, from 64 to 1,073,741,824.
 
     Examples: `#dt.memory<staging 1073741824, device 85899345920, rollback>`,
-    `#dt.memory<staging 1073741824, flat by page 2097152>`
+    `#dt.memory<staging 1073741824, flat by page 2097152 over nccl>`
   }];
   let parameters = (ins "int64_t":$stagingBytes, "int64_t":$deviceBytes,
                         "::dtrt::MemoryMode":$mode,
                         "::dtrt::Granularity":$granularity,
-                        "int64_t":$pageBytes);
+                        "int64_t":$pageBytes, "bool":$overNccl);
   let genVerifyDecl = 1;
 }
 

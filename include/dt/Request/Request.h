@@ -115,6 +115,8 @@ struct MemoryDecl {
   /// Flat: whether storages come and go whole, or by pages.
   Granularity granularity = Granularity::Page;
   int64_t pageBytes = 0; // at least; 0: as small as the limit lets them be
+  /// Whether what GPUs and NCCL have for a plan counts on a device.
+  bool overNccl = false;
 };
 
 struct Request {

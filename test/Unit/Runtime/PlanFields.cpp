@@ -319,7 +319,7 @@ private:
            deviceLimit, sourceMax, destinationMax, waves, messages, multicasts,
            coverage, deadlockFree, memorySafe, solver, verifier, solverSteps,
            granularity, bytesInPlace, bytesRelayed, timeWithoutRelays,
-           libraryCollectives] = summary;
+           libraryCollectives, overNccl] = summary;
     leaf("summary.bytesDestination", bytesDestination);
     leaf("summary.bytesLocal", bytesLocal);
     leaf("summary.bytesWire", bytesWire);
@@ -333,6 +333,7 @@ private:
     leaf("summary.stagingPeak", stagingPeak);
     leaf("summary.devicePeak", devicePeak);
     leaf("summary.deviceLimit", deviceLimit);
+    leaf("summary.overNccl", overNccl);
     leaf("summary.sourceMax", sourceMax);
     leaf("summary.destinationMax", destinationMax);
     leaf("summary.waves", waves);

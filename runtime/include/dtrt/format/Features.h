@@ -44,7 +44,8 @@ namespace dtrt {
   X(Fills, "fills", "views whose padding is not zeros")                        \
   X(CompressedPrograms, "compressed-programs", "programs as zstd frames")      \
   X(ListedNumbers, "listed-numbers", "families of numbers without one step")   \
-  X(FastCalls, "fast-calls", "library calls that take less than a ring")
+  X(FastCalls, "fast-calls", "library calls that take less than a ring")       \
+  X(OverNccl, "over-nccl", "peaks that count what GPUs and NCCL have")
 
 enum class Feature : uint8_t {
 #define DTRT_FEATURE_ENUM(Name, Text, Doc) Name,

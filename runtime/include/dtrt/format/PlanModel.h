@@ -286,6 +286,9 @@ struct PlanSummary {
   double timeWithoutRelays = 0;
   /// Waves' library collectives. What they bring is no message.
   uint64_t libraryCollectives = 0;
+  /// Whether the device's peak and limit count what GPUs and NCCL have for the
+  /// plan (core/GpuParts.h).
+  bool overNccl = false;
 };
 
 /// Everything that is not per rank.
