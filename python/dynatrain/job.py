@@ -40,7 +40,7 @@ from .job_attempt import Attempt, Held, Terms, building
 from .job_launch import Launch
 from .job_log import JobLog
 from .job_losses import LossWatch
-from .job_memory import check_beside, is_flat, with_gpu_pages
+from .job_memory import check_beside, is_flat, with_gpu_memory
 from .job_nccl import communicators_of
 from .job_plans import PlansAhead
 from .job_recovery import processes_of
@@ -242,7 +242,7 @@ class Job:
             watch=self._watch,
             gpu=gpu,
             trace=Path(trace) if trace is not None else None,
-            request=with_gpu_pages(more) if gpu else more,
+            request=with_gpu_memory(more) if gpu else more,
             layout_for=layout_for or asked_for,
             snapshots=Snapshots(self.name, snapshots) if snapshots else None,
             log=JobLog(self.name),

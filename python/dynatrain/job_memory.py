@@ -31,12 +31,14 @@ def is_by_page(request: Mapping[str, Any]) -> bool:
     return is_flat(request) and memory.get("granularity", "page") == "page"
 
 
-def with_gpu_pages(request: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The trainer's keys, pages as large as a GPU's: of smaller ones parts
-    would wait for the rest, and a GPU hold more than a plan says."""
-    if not is_by_page(request):
-        return request
-    return {**request, "memory": {"page": GPU_PAGE, **request["memory"]}}
+def with_gpu_memory(request: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The trainer's keys for GPUs: what these and NCCL have for a plan counts,
+    and pages are as large as a GPU's. Of smaller ones parts would wait for the
+    rest, and a GPU hold more than a plan says."""
+    memory = {"communicator": "nccl", **request.get("memory", {})}
+    if is_by_page(request):
+        memory = {"page": GPU_PAGE, **memory}
+    return {**request, "memory": memory}
 
 
 def check_beside(beside: bool, plans_ahead: bool, is_flat: bool) -> None:
@@ -60,7 +62,8 @@ def request_for(request: Mapping[str, Any], passes: bool) -> Mapping[str, Any]:
     if passes:
         memory["mode"] = "flat"
     elif is_flat(request):
-        memory = {k: v for k, v in memory.items() if k == "staging"}
+        keys = ("staging", "communicator")
+        memory = {k: v for k, v in memory.items() if k in keys}
     return {**request, "memory": memory}
 
 

@@ -211,13 +211,16 @@ def test_flat_plans_have_their_pages_before_the_point_of_no_return(
 
 def test_pages_of_a_gpu_are_no_smaller_than_the_drivers():
     given = {"memory": {"mode": "flat", "staging": "1GiB"}}
-    assert job_memory.with_gpu_pages(given)["memory"]["page"] == "2MiB"
+    on_gpus = job_memory.with_gpu_memory(given)["memory"]
+    assert on_gpus == {**given["memory"], "page": "2MiB", "communicator": "nccl"}
+    assert job_memory.with_gpu_memory({})["memory"] == {"communicator": "nccl"}
     for memory in (
         {"mode": "flat", "page": "4MiB"},
         {"mode": "flat", "granularity": "tensor"},
         {"mode": "rollback"},
     ):
-        assert job_memory.with_gpu_pages({"memory": memory})["memory"] == memory
+        on_gpus = job_memory.with_gpu_memory({"memory": memory})["memory"]
+        assert on_gpus == {**memory, "communicator": "nccl"}
 
 
 def test_modules_are_made_where_the_worlds_tensors_are():
