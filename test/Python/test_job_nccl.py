@@ -212,7 +212,11 @@ def test_flat_plans_have_their_pages_before_the_point_of_no_return(
 def test_pages_of_a_gpu_are_no_smaller_than_the_drivers():
     given = {"memory": {"mode": "flat", "staging": "1GiB"}}
     on_gpus = job_memory.with_gpu_memory(given)["memory"]
-    assert on_gpus == {**given["memory"], "page": "2MiB", "communicator": "nccl"}
+    assert on_gpus == {
+        **given["memory"],
+        "page": "2MiB",
+        "communicator": "nccl",
+    }
     assert job_memory.with_gpu_memory({})["memory"] == {"communicator": "nccl"}
     for memory in (
         {"mode": "flat", "page": "4MiB"},
