@@ -29,7 +29,7 @@ struct ShardStorage {
 };
 
 /// What comes, or goes, on one device.
-struct DeviceStorage {
+struct DeviceSide {
   bool creates = false;
   int64_t device = 0;
   std::vector<ShardStorage> shards; // by number there; none: nothing does
@@ -77,11 +77,11 @@ private:
                       bool creates) const;
   MaybeFault checkShared() const;
   MaybeFault checkKept() const;
-  DeviceStorage *storageOf(bool creates, int64_t device);
+  DeviceSide *storageOf(bool creates, int64_t device);
   void addPieces();
-  void addTouch(DeviceStorage &own, const PlanPiece &piece) const;
+  void addTouch(DeviceSide &own, const PlanPiece &piece) const;
   MaybeFault checkDevices(const ParallelFor &parallel);
-  MaybeStorageFault checkDevice(DeviceStorage &own) const;
+  MaybeStorageFault checkDevice(DeviceSide &own) const;
   MaybeFault checkShard(const ShardStorage &storage, bool creates) const;
   MaybeFault checkOnce(const ShardStorage &storage, bool creates,
                        const std::vector<Box> &boxes) const;
@@ -94,8 +94,8 @@ private:
   const StayingShards &staying;
   const std::vector<uint32_t> lastSteps;
   ShardIndex source, destination;
-  dtrt::DeviceIndex devices;             // with storage that comes or goes
-  std::vector<DeviceStorage> storage[2]; // by device; source, destination
+  dtrt::DeviceIndex devices;          // with storage that comes or goes
+  std::vector<DeviceSide> storage[2]; // by device; source, destination
 };
 
 bool isInside(const std::vector<Interval> &intervals, Interval part) {
@@ -144,10 +144,12 @@ MaybeFault StorageChecker::addRows(const PlanStep &step) {
     uint32_t device = devices(row.device);
     if (device >= storage[creates].size())
       storage[creates].resize(device + 1);
-    DeviceStorage &there = storage[creates][device];
-    if (there.shards.empty())
-      there = {creates, row.device, {}, {}},
+    DeviceSide &there = storage[creates][device];
+    if (there.shards.empty()) {
+      there.creates = creates;
+      there.device = row.device;
       there.shards.resize(index.shardsOf(row.device).size());
+    }
     there.shards[own[row.shard]].shard = shard;
     there.shards[own[row.shard]].rows.push_back(&row);
   }
@@ -243,7 +245,7 @@ MaybeFault StorageChecker::checkKept() const {
 }
 
 /// What comes, or goes, on a device; nullptr: nothing does.
-DeviceStorage *StorageChecker::storageOf(bool creates, int64_t device) {
+DeviceSide *StorageChecker::storageOf(bool creates, int64_t device) {
   std::optional<uint32_t> number = devices.find(device);
   if (!number || *number >= storage[creates].size() ||
       storage[creates][*number].shards.empty())
@@ -261,19 +263,18 @@ void StorageChecker::addPieces() {
       continue;
     for (size_t i = step.first; i < step.last; ++i) {
       const PlanPiece &piece = plan.pieces[i];
-      if (DeviceStorage *to = storageOf(/*creates=*/true, piece.to))
+      if (DeviceSide *to = storageOf(/*creates=*/true, piece.to))
         to->pieces.push_back(uint32_t(i));
       if (!piece.atSource || step.kind == PlanStep::Kind::Zero)
         continue;
-      if (DeviceStorage *from = storageOf(/*creates=*/false, piece.from))
+      if (DeviceSide *from = storageOf(/*creates=*/false, piece.from))
         from->pieces.push_back(uint32_t(i));
     }
   }
 }
 
 /// Where a piece lies in the shard that holds it, if that comes or goes.
-void StorageChecker::addTouch(DeviceStorage &own,
-                              const PlanPiece &piece) const {
+void StorageChecker::addTouch(DeviceSide &own, const PlanPiece &piece) const {
   uint32_t flow = piece.flow % uint32_t(plan.flows.size());
   uint32_t number = own.creates ? piece.toShard : piece.fromShard;
   if (!own.creates && plan.flows[piece.flow].readsFrom != piece.flow) {
@@ -292,9 +293,9 @@ void StorageChecker::addTouch(DeviceStorage &own,
 
 /// Of the faults of all devices, the least.
 MaybeFault StorageChecker::checkDevices(const ParallelFor &parallel) {
-  std::vector<DeviceStorage *> all;
-  for (std::vector<DeviceStorage> &side : storage)
-    for (DeviceStorage &own : side)
+  std::vector<DeviceSide *> all;
+  for (std::vector<DeviceSide> &side : storage)
+    for (DeviceSide &own : side)
       if (!own.shards.empty())
         all.push_back(&own);
   std::vector<MaybeStorageFault> faults(all.size());
@@ -305,7 +306,7 @@ MaybeFault StorageChecker::checkDevices(const ParallelFor &parallel) {
   return least ? MaybeFault(std::move(least->fault)) : std::nullopt;
 }
 
-MaybeStorageFault StorageChecker::checkDevice(DeviceStorage &own) const {
+MaybeStorageFault StorageChecker::checkDevice(DeviceSide &own) const {
   for (size_t i = 0; i < own.pieces.size(); ++i) {
     if (i + kPrefetched < own.pieces.size())
       prefetch(plan.pieces[own.pieces[i + kPrefetched]]);
