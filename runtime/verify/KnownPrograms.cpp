@@ -42,6 +42,13 @@ ranksOf(const std::vector<uint32_t> &devices) {
 VerifiedPrograms::VerifiedPrograms() : state(std::make_unique<State>()) {}
 VerifiedPrograms::~VerifiedPrograms() = default;
 
+void VerifiedPrograms::prepare() {
+  ShardTable table(state->numbers);
+  for (auto &[device, program] : state->programs)
+    if (!program.numbers)
+      program.numbers = table.numbersOf(program.shards);
+}
+
 void VerifiedPrograms::State::forget() {
   programs.clear();
   bytes = 0;
