@@ -92,6 +92,16 @@ ShardTable KnownPrograms::table() const {
   return state ? ShardTable(state->numbers) : ShardTable();
 }
 
+void KnownPrograms::reserve(ProgramTotals &out) const {
+  size_t sends = out.sends.size(), receives = out.receives.size();
+  for (const auto &[device, program] : state->programs) {
+    sends += program.totals.sends.size();
+    receives += program.totals.receives.size();
+  }
+  out.sends.reserve(sends);
+  out.receives.reserve(receives);
+}
+
 Result<const RankProgram *> KnownPrograms::take(uint32_t device,
                                                 ProgramTotals &out) {
   auto found = find(device);
