@@ -6,9 +6,10 @@ changed transition three times:
   zero      by a process that knows nothing: `dt-opt REQUEST`
   fresh     by a process that knows nothing, from the old plan:
             `dt-opt --replan OLD REQUEST`
-  resident  by a process that had read and verified the old plan before:
-            `dt-opt --replan OLD --requests`, from when it is asked until it has
-            answered; each loss is the first that its process is asked for
+  resident  by a process that had read and verified the old plan before, and
+            expects requests like the old one: `dt-opt --replan OLD --requests`,
+            from when it is asked until it has answered; each loss is the first
+            that its process is asked for
 
 One line of JSON for each case, with medians, least and most of all losses.
 `fresh_cpu` and the like are seconds as a part of what a plan from zero takes in
@@ -143,7 +144,7 @@ class Resident:
     """A process that holds a plan. Asked once, so that no loss is helped by
     what another one has left in its memory."""
 
-    def __init__(self, tool, plan):
+    def __init__(self, tool, plan, request):
         start = time.perf_counter()
         self.process = subprocess.Popen(
             [tool, "--replan", plan, "--requests"],
@@ -152,8 +153,14 @@ class Resident:
             text=True,
         )
         self.answer()
+        self.say({"expect": str(request)})
+        if not self.answer()["expected"]:
+            raise SystemExit(f"{request} cannot be expected")
         self.ready = time.perf_counter() - start
         self.mib = self.memory()
+
+    def say(self, line):
+        print(json.dumps(line), file=self.process.stdin, flush=True)
 
     def answer(self):
         line = self.process.stdout.readline()
@@ -175,8 +182,7 @@ class Resident:
     def ask(self, request, plan):
         """(seconds of CPU, by the clock, the answer)"""
         before, start = self.cpu(), time.perf_counter()
-        line = {"request": str(request), "output": str(plan)}
-        print(json.dumps(line), file=self.process.stdin, flush=True)
+        self.say({"request": str(request), "output": str(plan)})
         answer = self.answer()
         wall = time.perf_counter() - start
         return self.cpu() - before, wall, answer
@@ -211,7 +217,7 @@ def measure(binaries, pair, rng, folder):
         old.write_text(before)
         run(tool, old, "-o", plans["old"])
     new.write_text(changed)
-    resident = Resident(tool, plans["old"])
+    resident = Resident(tool, plans["old"], old)
     zero = run(tool, new, "-o", plans["zero"])
     fresh = run(tool, "--replan", plans["old"], new, "-o", plans["fresh"])
     cpu, wall, answer = resident.ask(new, plans["resident"])

@@ -438,7 +438,8 @@ void readLayout(const Json &json, const megatron::Model &model, Job &job) {
 
 megatron::Model readModel(const Json &json, Job &job) {
   const Json &value = json::require(json, "job", "model");
-  megatron::Model model = request::readModel(value, job.directory);
+  megatron::Model model =
+      request::readModel(value, request::readModelFile(value, job.directory));
   Json config = value;
   std::string path = "model";
   if (value.isString()) {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 #include <limits>
 #include <unordered_set>
@@ -244,6 +245,19 @@ const Json *Json::find(const std::string &key) const {
     if (member.first == key)
       return &member.second;
   return nullptr;
+}
+
+bool isSameValue(const Json &a, const Json &b) {
+  auto isSameMember = [](const Json::Member &one, const Json::Member &other) {
+    return one.first == other.first && isSameValue(one.second, other.second);
+  };
+  return a.kind == b.kind && a.boolean == b.boolean && a.integer == b.integer &&
+         std::memcmp(&a.number, &b.number, sizeof a.number) == 0 &&
+         a.string == b.string &&
+         std::equal(a.items.begin(), a.items.end(), b.items.begin(),
+                    b.items.end(), isSameValue) &&
+         std::equal(a.members.begin(), a.members.end(), b.members.begin(),
+                    b.members.end(), isSameMember);
 }
 
 Json parseJson(const std::string &text, const std::string &what) {

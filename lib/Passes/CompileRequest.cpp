@@ -31,4 +31,21 @@ LogicalResult compileRequest(const Request &request, const RequestCall &call,
   return passes.run(*module);
 }
 
+LogicalResult compileExpected(const RequestSet &request,
+                              const ExpectedRequest &expected,
+                              const RequestCall &call) {
+  MLIRContext context(call.threading);
+  bool isSilent = true;
+  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &) {
+    isSilent = false;
+    return success();
+  });
+  OwningOpRef<ModuleOp> module = expected.moduleOf(request, &context);
+  if (!module)
+    return failure();
+  PassManager passes(&context);
+  buildReplanPipeline(passes, call.from, call.output, /*hasFamilies=*/true);
+  return success(succeeded(passes.run(*module)) && isSilent);
+}
+
 } // namespace dt

@@ -3,6 +3,8 @@
 #ifndef DT_LIB_PASSES_COMPILEREQUEST_H
 #define DT_LIB_PASSES_COMPILEREQUEST_H
 
+#include "ExpectedRequest.h"
+
 #include "dt/Passes/Replan.h"
 #include "dt/Request/Request.h"
 
@@ -28,6 +30,12 @@ struct RequestCall {
 mlir::LogicalResult compileRequest(const Request &request,
                                    const RequestCall &call,
                                    std::vector<std::string> &lines);
+
+/// The same of a request that is like an expected one. Fails where it is not,
+/// or where anything is to be said of it: without its places in the request.
+mlir::LogicalResult compileExpected(const RequestSet &request,
+                                    const ExpectedRequest &expected,
+                                    const RequestCall &call);
 
 } // namespace dt
 

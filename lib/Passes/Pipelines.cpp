@@ -64,11 +64,12 @@ void dt::buildCompilePipeline(OpPassManager &passes, const std::string &output,
 
 void dt::buildReplanPipeline(OpPassManager &passes,
                              std::shared_ptr<Replan> from,
-                             const std::string &output) {
+                             const std::string &output, bool hasFamilies) {
   // The verifier sees whether what is spliced is complete.
   VerifyLayoutOptions verify;
   verify.complete = false;
-  passes.addPass(createGroupFamilies());
+  if (!hasFamilies)
+    passes.addPass(createGroupFamilies());
   passes.addPass(createVerifyLayout(verify));
   OpPassManager whole(ModuleOp::getOperationName());
   whole.addPass(createVerifyLayout());

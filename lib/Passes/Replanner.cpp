@@ -20,14 +20,6 @@ using namespace mlir;
 
 namespace dt {
 
-struct Replanner::State {
-  std::shared_ptr<const dtrt::PlanReader> plan;
-  std::shared_ptr<dtrt::VerifiedPrograms> known =
-      std::make_shared<dtrt::VerifiedPrograms>();
-  std::shared_ptr<const HeldPrograms> held;
-  MLIRContext::Threading threading = MLIRContext::Threading::ENABLED;
-};
-
 namespace {
 
 /// What a line asks for.
@@ -35,7 +27,50 @@ struct Order {
   RequestSet request;
   std::string file; // of the request, for locations
   std::string output;
+  bool isExpected = false; // no plan, but of requests like this one later
 };
+
+} // namespace
+
+struct Replanner::State {
+  std::shared_ptr<const dtrt::PlanReader> plan;
+  std::shared_ptr<dtrt::VerifiedPrograms> known =
+      std::make_shared<dtrt::VerifiedPrograms>();
+  std::shared_ptr<const HeldPrograms> held;
+  std::optional<ExpectedRequest> expected;
+  MLIRContext::Threading threading = MLIRContext::Threading::ENABLED;
+
+  /// Null where there is no plan; then `lines` say why.
+  std::shared_ptr<Replan> replan(const Order &order,
+                                 std::vector<std::string> &lines) const;
+};
+
+std::shared_ptr<Replan>
+Replanner::State::replan(const Order &order,
+                         std::vector<std::string> &lines) const {
+  RequestCall call;
+  call.file = order.file;
+  call.output = order.output;
+  call.threading = threading;
+  auto start = [&] {
+    call.from = std::make_shared<Replan>(plan);
+    call.from->known = known;
+    call.from->held = held;
+  };
+  start();
+  if (expected && succeeded(compileExpected(order.request, *expected, call)))
+    return call.from;
+  start(); // as if it were not expected
+  std::string error;
+  auto request = order.request.request(0, error);
+  if (!request)
+    lines.push_back("error: " + error);
+  if (!request || failed(compileRequest(*request, call, lines)))
+    return nullptr;
+  return call.from;
+}
+
+namespace {
 
 /// Reads all programs of a plan, where they are no more than fits in memory
 /// beside what is done with them: as many as there are bytes for.
@@ -99,11 +134,18 @@ std::optional<RequestSet> readRequest(json::Json request, std::string &file,
 std::optional<Order> readOrder(llvm::StringRef line, std::string &error) {
   json::Json order, request;
   std::string output;
+  bool isExpected = false;
   try {
     order = json::parseJson(line.str(), "line");
-    json::checkKeys(order, "line", {"request", "output"});
-    request = json::require(order, "line", "request");
-    output = json::asString(json::require(order, "line", "output"), "output");
+    isExpected = order.find("expect");
+    if (isExpected) {
+      json::checkKeys(order, "line", {"expect"});
+      request = json::require(order, "line", "expect");
+    } else {
+      json::checkKeys(order, "line", {"request", "output"});
+      request = json::require(order, "line", "request");
+      output = json::asString(json::require(order, "line", "output"), "output");
+    }
   } catch (const json::JsonError &mistake) {
     error = mistake.message;
     return std::nullopt;
@@ -121,7 +163,7 @@ std::optional<Order> readOrder(llvm::StringRef line, std::string &error) {
     error = "the request is for a set of plans, expected one plan";
     return std::nullopt;
   }
-  return Order{std::move(*set), file, output};
+  return Order{std::move(*set), file, output, isExpected};
 }
 
 } // namespace
@@ -139,6 +181,7 @@ dtrt::Result<Replanner> Replanner::open(const std::string &path,
   state->plan = std::make_shared<dtrt::PlanReader>(std::move(*plan));
   DTRT_RETURN_IF_ERROR(
       dtrt::verifyPlan(*state->plan, /*facts=*/nullptr, state->known.get()));
+  state->known->prepare();
   auto held = hold(*state->plan, threading);
   DTRT_RETURN_IF_ERROR(held);
   state->held = std::make_shared<HeldPrograms>(std::move(*held));
@@ -160,43 +203,39 @@ Replanner::Answer Replanner::refuse(const std::string &error) {
   return {lineOfJson([&](llvm::json::OStream &json) {
             json.attribute("error", llvm::json::fixUTF8(text));
           }),
-          /*isPlan=*/false};
+          /*isError=*/true};
 }
 
 Replanner::Answer Replanner::answer(llvm::StringRef line) {
   auto start = std::chrono::steady_clock::now();
   std::string error;
   auto order = readOrder(line, error);
-  std::optional<Request> request;
-  if (order)
-    request = order->request.request(0, error);
-  if (!request)
+  if (!order)
     return refuse(error);
-  auto from = std::make_shared<Replan>(state->plan);
-  from->known = state->known;
-  from->held = state->held;
-  RequestCall call;
-  call.file = order->file;
-  call.output = order->output;
-  call.from = from;
-  call.threading = state->threading;
+  if (order->isExpected) {
+    state->expected = ExpectedRequest::of(order->request, state->threading);
+    return {lineOfJson([&](llvm::json::OStream &json) {
+              json.attribute("expected", state->expected.has_value());
+            }),
+            /*isError=*/false};
+  }
   std::vector<std::string> lines;
-  bool isPlan = succeeded(compileRequest(*request, call, lines));
+  auto from = state->replan(*order, lines);
   auto isError = [](llvm::StringRef said) {
     return said.starts_with("error:");
   };
   auto firstError = llvm::find_if(lines, isError);
-  if (!isPlan)
+  if (!from)
     return refuse(firstError != lines.end() ? *firstError
                                             : "the plan cannot be made");
   std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   return {lineOfJson([&](llvm::json::OStream &json) {
-            json.attribute("plan", llvm::json::fixUTF8(call.output));
+            json.attribute("plan", llvm::json::fixUTF8(order->output));
             json.attribute("seconds", took.count());
             from->writeReport(json);
             writeWarnings(json, lines);
           }),
-          /*isPlan=*/true};
+          /*isError=*/false};
 }
 
 } // namespace dt

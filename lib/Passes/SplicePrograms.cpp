@@ -164,11 +164,13 @@ void ProgramSplicer::addWaves(const std::vector<ScheduledMove> &moves,
                               const std::vector<PlanMessage> &messages) {
   for (size_t first = 0, last = 0; first < messages.size(); first = last) {
     int32_t wave = messages[first].wave;
+    while (last < messages.size() && messages[last].wave == wave)
+      ++last;
     std::vector<PlanPiece> pieces;
     std::vector<PlanSlot> slots;
-    for (last = first; last < messages.size() && messages[last].wave == wave;
-         ++last) {
-      const PlanMessage &message = messages[last];
+    pieces.reserve(messages[last - 1].last - messages[first].first);
+    for (size_t m = first; m < last; ++m) {
+      const PlanMessage &message = messages[m];
       for (size_t i = message.first; i < message.last; ++i) {
         const Move &move = moves[i].move;
         pieces.push_back(

@@ -148,10 +148,13 @@ Model readAnyModel(const Json &json, const std::string &path) {
   return model;
 }
 
-Model readModelFile(const Json &model, const std::string &directory) {
-  const std::string &path = asString(model, "model");
-  std::string what = "model " + inQuotes(path);
-  Model out = readAnyModel(readNamedFile(path, directory, what), what);
+std::string nameOf(const Json &model) {
+  return "model " + inQuotes(asString(model, "model"));
+}
+
+Model modelOfFile(const Json &model, const std::string &text) {
+  std::string what = nameOf(model);
+  Model out = readAnyModel(parseJson(text, what), what);
   for (ModelTensor &tensor : out.tensors)
     tensor.key = {};
   return out;
@@ -159,9 +162,15 @@ Model readModelFile(const Json &model, const std::string &directory) {
 
 } // namespace
 
-Model readModel(const Json &model, const std::string &directory) {
+std::string readModelFile(const Json &model, const std::string &directory) {
+  if (model.isObject())
+    return "";
+  return readNamedText(asString(model, "model"), directory, nameOf(model));
+}
+
+Model readModel(const Json &model, const std::string &file) {
   Model out = model.isObject() ? readAnyModel(model, "model")
-                               : readModelFile(model, directory);
+                               : modelOfFile(model, file);
   for (ModelTensor &tensor : out.tensors)
     if (tensor.key.path.empty())
       tensor.key = keyOf(model, "model");

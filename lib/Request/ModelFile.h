@@ -11,8 +11,13 @@ namespace dt::request {
 using namespace json;
 using namespace megatron;
 
-/// Reads `model` of a request: a path below `directory`, or inline.
-Model readModel(const Json &model, const std::string &directory);
+/// The text of the file below `directory` that `model` of a request names; ""
+/// where it is the model itself.
+std::string readModelFile(const Json &model, const std::string &directory);
+
+/// The model that `model` of a request is, or the text of the file that it
+/// names.
+Model readModel(const Json &model, const std::string &file);
 
 } // namespace dt::request
 

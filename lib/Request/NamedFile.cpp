@@ -35,12 +35,17 @@ std::string readFile(const std::string &path, const std::string &what) {
 
 } // namespace
 
-Json readNamedFile(const std::string &path, const std::string &directory,
-                   const std::string &what) {
+std::string readNamedText(const std::string &path, const std::string &directory,
+                          const std::string &what) {
   bool absolute = !path.empty() && path[0] == '/';
   std::string full =
       absolute || directory.empty() ? path : directory + "/" + path;
-  return parseJson(readFile(full, what), what);
+  return readFile(full, what);
+}
+
+Json readNamedFile(const std::string &path, const std::string &directory,
+                   const std::string &what) {
+  return parseJson(readNamedText(path, directory, what), what);
 }
 
 } // namespace dt::request

@@ -9,8 +9,12 @@ namespace dt::request {
 
 using namespace json;
 
-/// Reads and parses the file `path`, which starts at `directory` unless it is
+/// The text of the file `path`, which starts at `directory` unless it is
 /// absolute. Errors begin with `what`.
+std::string readNamedText(const std::string &path, const std::string &directory,
+                          const std::string &what);
+
+/// The same, parsed.
 Json readNamedFile(const std::string &path, const std::string &directory,
                    const std::string &what);
 

@@ -2,6 +2,8 @@
 
 #include "dt/Request/RequestSet.h"
 
+#include "DeviceLists.h"
+#include "ParallelSizes.h"
 #include "RequestReading.h"
 #include "SetItems.h"
 
@@ -15,6 +17,7 @@ using namespace request;
 
 struct RequestSet::State {
   Json json;
+  std::string modelFile; // its text; "" where the request has the model
   Model model;
   Cluster measured;
   SetItems items;
@@ -51,6 +54,7 @@ auto caught(Read read, std::string &error) -> std::optional<decltype(read())> {
 RequestSet::RequestSet(std::unique_ptr<State> state)
     : state(std::move(state)) {}
 RequestSet::RequestSet(RequestSet &&) noexcept = default;
+RequestSet &RequestSet::operator=(RequestSet &&) noexcept = default;
 RequestSet::~RequestSet() = default;
 
 std::optional<RequestSet> RequestSet::read(const std::string &json,
@@ -74,7 +78,8 @@ std::optional<RequestSet> RequestSet::read(Json request,
                "compression", "vocab_multiple"});
     const Json &model = require(state->json, "request", "model");
     state->items = readItems(state->json);
-    state->model = readModel(model, directory);
+    state->modelFile = readModelFile(model, directory);
+    state->model = readModel(model, state->modelFile);
     state->measured = readCalibration(state->json, directory);
     return RequestSet(std::move(state));
   };
@@ -107,6 +112,32 @@ std::optional<Request> RequestSet::request(size_t index,
     Json source = sourceOf(item), destination = destinationOf(item);
     return readTransition(state->json, {source, destination}, state->model,
                           state->measured);
+  };
+  return caught(read, error);
+}
+
+std::optional<RequestSet> RequestSet::withoutDevices() const {
+  if (isFamily() || !onlyPlacesRanks(state->json))
+    return std::nullopt;
+  auto out = std::make_unique<State>();
+  out->json = withoutDeviceLists(state->json);
+  out->items = readItems(out->json);
+  out->modelFile = state->modelFile;
+  out->model = state->model;
+  return RequestSet(std::move(out));
+}
+
+bool RequestSet::isButForDevices(const RequestSet &without) const {
+  return onlyPlacesRanks(state->json) &&
+         isSameValue(withoutDeviceLists(state->json), without.state->json) &&
+         state->modelFile == without.state->modelFile;
+}
+
+std::optional<std::vector<int64_t>> RequestSet::devices(Side side) const {
+  std::string path = sideName(side), error;
+  auto read = [&] {
+    const Json &layout = require(state->json, "request", path);
+    return readDevices(layout, path, readWorld(layout, path));
   };
   return caught(read, error);
 }

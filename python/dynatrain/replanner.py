@@ -47,6 +47,7 @@ class Replanner:
     like any other, and its bytes do not depend on what was asked before.
 
         with Replanner("job.dtplan") as replanner:
+            replanner.expect("job.json")
             ...
             made = replanner.replan(request, "next.dtplan")
 
@@ -109,6 +110,19 @@ class Replanner:
             from_zero=answer["from_zero"],
             **answer["time"],
         )
+
+    def expect(
+        self, request: str | os.PathLike[str] | Mapping[str, Any]
+    ) -> bool:
+        """Reads a request ahead, mostly that of the plan that is held. One that
+        differs from it in `devices` alone then takes less time; the plan is the
+        same. False where `devices` say more than where ranks are: then nothing
+        is expected.
+        """
+        inline = isinstance(request, Mapping)
+        line = json.dumps({"expect": request if inline else os.fspath(request)})
+        with self._lock:
+            return bool(self._ask(line)["expected"])
 
     def close(self) -> None:
         """Ends the process. May be called again."""

@@ -43,6 +43,13 @@ ranksOf(const std::vector<uint32_t> &devices) {
 VerifiedPrograms::VerifiedPrograms() : state(std::make_unique<State>()) {}
 VerifiedPrograms::~VerifiedPrograms() = default;
 
+void VerifiedPrograms::prepare() {
+  ShardTable table(state->numbers);
+  for (auto &[device, program] : state->programs)
+    if (!program.numbers)
+      program.numbers = table.numbersOf(program.shards);
+}
+
 void VerifiedPrograms::State::forget() {
   programs.clear();
   bytes = 0;
@@ -84,6 +91,16 @@ Result<KnownProgram *> KnownPrograms::find(uint32_t device) {
 
 ShardTable KnownPrograms::table() const {
   return state ? ShardTable(state->numbers) : ShardTable();
+}
+
+void KnownPrograms::reserve(ProgramTotals &out) const {
+  size_t sends = out.sends.size(), receives = out.receives.size();
+  for (const auto &[device, program] : state->programs) {
+    sends += program.totals.sends.size();
+    receives += program.totals.receives.size();
+  }
+  out.sends.reserve(sends);
+  out.receives.reserve(receives);
 }
 
 Result<const RankProgram *> KnownPrograms::take(uint32_t device,

@@ -40,6 +40,8 @@ public:
 
   /// A table whose numbers are the same for all plans.
   ShardTable table() const;
+  /// Makes room for what is known of all programs.
+  void reserve(ProgramTotals &out) const;
   /// Adds what is known of a device's program; its shards, without any
   /// instructions, or null where it has to be read. From one thread at a time.
   Result<const RankProgram *> take(uint32_t device, ProgramTotals &out);

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 #include <set>
+#include <utility>
 
 namespace dtrt {
 
@@ -61,7 +63,10 @@ static void forEachInside(const std::vector<PassedOn::Place> &places,
 
 MulticastCounter::MulticastCounter(
     const std::vector<PassedOn::Elements> &passedOn)
-    : passedOn(passedOn), ends(passedOn.size()) {}
+    : passedOn(passedOn), ends(passedOn.size()) {
+  for (const PassedOn::Elements &elements : passedOn)
+    isSent.emplace_back(elements.places.size());
+}
 
 void MulticastCounter::addOne(const Segment &segment, uint32_t source,
                               uint32_t destination, Steps &steps) {
@@ -74,11 +79,14 @@ void MulticastCounter::addOne(const Segment &segment, uint32_t source,
     if (!(at->states & segment.states))
       continue;
     std::vector<End> &own = ends[at - passedOn.begin()];
+    std::vector<bool> &sent = isSent[at - passedOn.begin()];
     forEachInside(at->places, segment, 0, at->places.size(), 0,
                   [&](uint32_t place) {
                     if (!steps.take())
                       return;
-                    own.push_back(makeEnd(place, source, false));
+                    if (!sent[place])
+                      own.push_back(makeEnd(place, source, false));
+                    sent[place] = true;
                     own.push_back(makeEnd(place, destination, true));
                   });
   }
@@ -97,11 +105,9 @@ Status MulticastCounter::addAll(uint32_t device, uint64_t mostSteps,
     addOne(segment, device, peer, steps);
     return !steps.spent();
   });
-  for (size_t i = 0; i < ends.size(); ++i) {
-    auto first = ends[i].begin() + before[i];
-    std::sort(first, ends[i].end());
-    ends[i].erase(std::unique(first, ends[i].end()), ends[i].end());
-  }
+  for (size_t i = 0; i < ends.size(); ++i)
+    for (size_t e = before[i]; e < ends[i].size(); ++e)
+      isSent[i][placeOf(ends[i][e])] = false;
   Status status = steps.status();
   return status.ok() ? status
                      : makeError("device ", device, ": counting multicasts ",
@@ -159,22 +165,37 @@ Status MulticastCounter::addCarried(const Carried &carried,
                 [&](const auto &add) { carried.forEach(add); });
 }
 
+std::vector<MulticastCounter::End>
+MulticastCounter::takeByPlace(std::vector<MulticastCounter> &counters,
+                              size_t number) {
+  std::vector<size_t> next(counters[0].passedOn[number].places.size() + 1);
+  for (const MulticastCounter &counter : counters)
+    for (End end : counter.ends[number])
+      ++next[placeOf(end) + 1];
+  std::partial_sum(next.begin(), next.end(), next.begin());
+  std::vector<End> out(next.back());
+  for (MulticastCounter &counter : counters)
+    for (End end : std::exchange(counter.ends[number], {}))
+      out[next[placeOf(end)]++] = end;
+  return out;
+}
+
 uint64_t MulticastCounter::count(std::vector<MulticastCounter> &counters) {
   std::set<std::vector<uint32_t>> sets;
   for (size_t i = 0; !counters.empty() && i < counters[0].ends.size(); ++i) {
-    std::vector<End> all;
-    for (MulticastCounter &counter : counters) {
-      std::vector<End> own = std::move(counter.ends[i]);
-      all.insert(all.end(), own.begin(), own.end());
-    }
-    std::sort(all.begin(), all.end());
-    for (size_t first = 0, last = 0; first < all.size(); first = last) {
+    std::vector<End> all = takeByPlace(counters, i);
+    for (auto first = all.begin(), last = first; first != all.end();
+         first = last) {
+      last = std::find_if(first, all.end(), [&](End end) {
+        return placeOf(end) != placeOf(*first);
+      });
+      std::sort(first, last);
       bool isPassedOn = false;
       std::vector<uint32_t> devices;
-      for (; last < all.size() && all[last] >> 33 == all[first] >> 33; ++last) {
-        auto device = uint32_t(all[last] >> 1);
+      for (auto end = first; end != last; ++end) {
+        auto device = uint32_t(*end >> 1);
         bool known = !devices.empty() && devices.back() == device;
-        isPassedOn |= known && all[last] != all[last - 1];
+        isPassedOn |= known && *end != end[-1];
         if (!known)
           devices.push_back(device);
       }

@@ -65,13 +65,20 @@ private:
   static End makeEnd(uint32_t place, uint32_t device, bool receives) {
     return uint64_t(place) << 33 | uint64_t(device) << 1 | uint64_t(receives);
   }
+  static size_t placeOf(End end) { return end >> 33; }
+  /// All ends of the elements of one number in `passedOn`, place by place;
+  /// leaves none of them.
+  static std::vector<End> takeByPlace(std::vector<MulticastCounter> &counters,
+                                      size_t number);
   template <typename ForEach>
   Status addAll(uint32_t device, uint64_t mostSteps, const ForEach &forEach);
   void addOne(const Segment &segment, uint32_t source, uint32_t destination,
               Steps &steps);
 
   const std::vector<PassedOn::Elements> &passedOn;
-  std::vector<std::vector<End>> ends; // as in `passedOn`; of a program once
+  std::vector<std::vector<End>> ends; // as in `passedOn`
+  /// Whether the program at hand has sent the element.
+  std::vector<std::vector<bool>> isSent;
 };
 
 } // namespace dtrt

@@ -254,6 +254,7 @@ Result<std::vector<bool>> takeKnown(const PlanReader &plan,
   std::vector<bool> taken(plan.devices().size());
   if (!known.isAsked())
     return taken;
+  known.reserve(totals);
   for (size_t i = 0; i < taken.size(); ++i) {
     auto shards = known.take(plan.devices()[i], totals);
     DTRT_RETURN_IF_ERROR(shards);

@@ -119,11 +119,12 @@ def replan(tools, old, request, plan):
     return done.stderr
 
 
-def replan_held(tools, old, request, plans):
+def replan_held(tools, old, before, request, plans):
     """Has one process that holds the old plan make the same plan again and
-    again."""
+    again, at last as one who expects what is like the old request."""
     lines = request.with_name("lines.jsonl")
     asked = [{"request": str(request), "output": str(one)} for one in plans]
+    asked.insert(-1, {"expect": str(before)})
     lines.write_text("".join(f"{json.dumps(one)}\n" for one in asked))
     tools.output("dt-opt", "--replan", old, "--requests", lines)
 
@@ -199,7 +200,8 @@ def check_case(tools, seed, number, folder):
     more, kept = check_words(words, inspect)
     copies = re.search(r"replanned: (\d+) of \d+ programs are copies", words)
     twice = [folder / "again.dtplan", folder / "third.dtplan"]
-    replan_held(tools, old, request, twice)
+    before = request.with_name("old.json")
+    replan_held(tools, old, before, request, twice)
     if any(one.read_bytes() != plan.read_bytes() for one in twice):
         more.append("replanning from a held plan gives different bytes")
     figures = {

@@ -70,6 +70,22 @@ def test_a_plan_is_the_one_that_is_made_alone(replanner, old, tmp_path):
         assert path.read_bytes() == alone(old, request, tmp_path / "one.json")
 
 
+def test_what_is_expected_changes_no_plan(replanner, old, tmp_path):
+    shards = [{"tensor": "w", "rank": 0, "offset": [0, 0], "size": [640, 480]}]
+    by_rank = {**NODE, "source": {"world": 1, "shards": shards}}
+    request = tmp_path / "request.json"
+    request.write_text(json.dumps(REQUEST))
+    for number, (expected, is_so) in enumerate(
+        [(REQUEST, True), (request, True), (by_rank, False)]
+    ):
+        assert replanner.expect(expected) is is_so
+        path = tmp_path / f"{number}.dtplan"
+        assert replanner.replan(NODE, path).programs_copied == 2
+        assert path.read_bytes() == alone(old, NODE, tmp_path / "one.json")
+    with pytest.raises(CompileError, match="No such file"):
+        replanner.expect(tmp_path / "none.json")
+
+
 def test_says_what_became_of_the_old_plan(replanner, tmp_path):
     made = replanner.replan(NODE, tmp_path / "new.dtplan")
     assert made.programs_copied == 2

@@ -397,7 +397,7 @@ int answerRequests(const Invocation &call, const MlirOptMainConfig &config,
     dt::Replanner::Answer answer = got == Got::Line
                                        ? replanner->answer(line)
                                        : replanner->refuse(tooLongALine());
-    hasFailed |= !answer.isPlan;
+    hasFailed |= answer.isError;
     if (!say(answer.line))
       return EXIT_FAILURE;
   }

@@ -62,6 +62,9 @@ struct Json {
 /// Limits.h allows.
 Json parseJson(const std::string &text, const std::string &what);
 
+/// Whether both say the same, wherever they stand.
+bool isSameValue(const Json &a, const Json &b);
+
 /// What stands at `path` of the request.
 JsonKey keyOf(const Json &value, const std::string &path);
 

@@ -24,10 +24,10 @@ void buildCompilePipeline(mlir::OpPassManager &passes,
                           const std::string &emitSmtlib = "");
 
 /// The whole compiler, which keeps of an old plan what is right still; `from`
-/// says afterwards what that was.
+/// says afterwards what that was. With `hasFamilies` they are formed already.
 void buildReplanPipeline(mlir::OpPassManager &passes,
                          std::shared_ptr<Replan> from,
-                         const std::string &output);
+                         const std::string &output, bool hasFamilies = false);
 
 /// Registers `--dt-lower` and `--dt-compile=output=FILE`.
 void registerPipelines();

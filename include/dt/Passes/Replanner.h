@@ -33,10 +33,11 @@ public:
 
   struct Answer {
     std::string line; // JSON, without its end
-    bool isPlan = false;
+    bool isError = false;
   };
   /// Makes the plan that a line asks for: {"request": a path, or the request
-  /// itself, "output": a path}.
+  /// itself, "output": a path}. {"expect": a request} asks for none: those that
+  /// come are like it, mostly.
   Answer answer(llvm::StringRef line);
 
   /// What is said of a line that could not be read.

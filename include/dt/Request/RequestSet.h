@@ -31,6 +31,7 @@ public:
   static std::optional<RequestSet>
   read(json::Json request, const std::string &directory, std::string &error);
   RequestSet(RequestSet &&) noexcept;
+  RequestSet &operator=(RequestSet &&) noexcept;
   ~RequestSet();
 
   /// Whether the plans are for a folder, even where it is but one.
@@ -47,6 +48,15 @@ public:
 
   /// Any thread may ask, at any time. On a mistake nullopt, with `error` set.
   std::optional<Request> request(size_t index, std::string &error) const;
+
+  /// The request with device = rank on both sides. Nothing where its lists of
+  /// devices might say more than where ranks are.
+  std::optional<RequestSet> withoutDevices() const;
+  /// Whether this is that request but for lists of devices.
+  bool isButForDevices(const RequestSet &without) const;
+  /// The device of each rank of such a request; empty: the rank. Nothing where
+  /// the list is wrong.
+  std::optional<std::vector<int64_t>> devices(Side side) const;
 
 private:
   struct State;

@@ -4,6 +4,8 @@
 
 #include "dt/Request/RequestSet.h"
 
+#include <fstream>
+
 using namespace dt;
 
 namespace {
@@ -107,6 +109,63 @@ TEST(RequestSet, isNotReadAsOneRequest) {
           "source": {"world": 1}, "destination": [{"world": 2, "tp": 2}]})",
       ".", error));
   EXPECT_EQ(error, "request is for a set of plans, not for one");
+}
+
+TEST(RequestSet, ranksAreElsewhereByListsOfDevicesAlone) {
+  std::string source = R"("source": {"world": 2, "tp": 2})";
+  auto to = [&](const std::string &destination) {
+    return readSet(source + R"(, "destination": )" + destination);
+  };
+  auto byRank = to(R"({"world": 2, "devices": [6, 7], "tp": 2})");
+  auto without = byRank.withoutDevices();
+  ASSERT_TRUE(without);
+  EXPECT_EQ(requestAt(*without, 0).destination.devices, Numbers());
+  EXPECT_TRUE(byRank.isButForDevices(*without));
+  EXPECT_EQ(byRank.devices(Side::Source), Numbers());
+  EXPECT_EQ(byRank.devices(Side::Destination), (Numbers{6, 7}));
+  // Wherever the values stand in the text.
+  auto moved = to(R"({"world":   2, "tp": 2,
+                      "devices": [0, 5]})");
+  EXPECT_TRUE(moved.isButForDevices(*without));
+  EXPECT_EQ(moved.devices(Side::Destination), (Numbers{0, 5}));
+  auto twice = to(R"({"world": 2, "tp": 2, "devices": [5, 5]})");
+  EXPECT_TRUE(twice.isButForDevices(*without));
+  EXPECT_EQ(twice.devices(Side::Destination), std::nullopt);
+  EXPECT_FALSE(to(R"({"world": 2, "tp": 1, "dp": 2, "devices": [6, 7]})")
+                   .isButForDevices(*without));
+  EXPECT_FALSE(to(R"({"tp": 2, "world": 2})").isButForDevices(*without));
+}
+
+TEST(RequestSet, someSayMoreThanWhereRanksAre) {
+  std::string shards = R"({"world": 1, "devices": [1], "shards": [
+      {"tensor": "w", "rank": 0, "offset": [0], "size": [48]}]})";
+  EXPECT_FALSE(
+      readSet(R"("source": )" + shards + R"(, "destination": )" + shards)
+          .withoutDevices());
+  EXPECT_FALSE(readSet(R"("source": {"world": 2, "dp": 2},
+                          "destination": {"each_lost": "device"})")
+                   .withoutDevices());
+}
+
+TEST(RequestSet, anotherModelIsAnotherRequest) {
+  auto of = [](const std::string &model, const std::string &folder) {
+    std::string error;
+    auto set = RequestSet::read(R"({"model": )" + model +
+                                    R"(, "source": {"world": 1},
+                                        "destination": {"world": 1}})",
+                                folder, error);
+    EXPECT_TRUE(set) << error;
+    return std::move(*set);
+  };
+  // The same name, of files that are not the same.
+  std::string folder = testing::TempDir();
+  std::ofstream(folder + "/llama3-8b.json")
+      << R"({"tensors": [{"name": "w", "shape": [4], "dtype": "f32"}]})";
+  auto one = of(R"("llama3-8b.json")", kModels);
+  auto without = one.withoutDevices();
+  ASSERT_TRUE(without);
+  EXPECT_TRUE(of(R"("llama3-8b.json")", kModels).isButForDevices(*without));
+  EXPECT_FALSE(of(R"("llama3-8b.json")", folder).isButForDevices(*without));
 }
 
 } // namespace

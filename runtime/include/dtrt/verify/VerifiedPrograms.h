@@ -21,6 +21,9 @@ public:
   VerifiedPrograms();
   ~VerifiedPrograms();
 
+  /// Does ahead, for who is asked later, what the first plan would.
+  void prepare();
+
   struct State;
   State &get() { return *state; }
 
