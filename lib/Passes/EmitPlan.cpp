@@ -14,10 +14,10 @@
 #include "dt/Emit/Summary.h"
 #include "dt/Passes/Passes.h"
 #include "dt/Passes/Replan.h"
-#include "dtrt/core/GpuParts.h"
 #include "dtrt/format/PlanReader.h"
 #include "dtrt/format/PlanWriter.h"
 #include "dtrt/format/ShardView.h"
+#include "dtrt/verify/GpuParts.h"
 #include "dtrt/verify/Verifier.h"
 
 #include "mlir/IR/Threading.h"

@@ -3,8 +3,8 @@
 #ifndef DTRT_REPORT_PEAKPARTS_H
 #define DTRT_REPORT_PEAKPARTS_H
 
-#include "dtrt/core/GpuParts.h"
 #include "dtrt/format/PlanReader.h"
+#include "dtrt/verify/GpuParts.h"
 
 namespace dtrt {
 

@@ -5,7 +5,6 @@
 #include "ByteSums.h"
 #include "SharedStorages.h"
 #include "SlotLifetimes.h"
-#include "dtrt/core/GpuParts.h"
 #include "dtrt/cost/KernelPlans.h"
 #include "dtrt/format/Collectives.h"
 #include "dtrt/format/Forwards.h"
@@ -13,6 +12,7 @@
 #include "dtrt/format/ShardView.h"
 #include "dtrt/format/StayingStates.h"
 #include "dtrt/format/Text.h"
+#include "dtrt/verify/GpuParts.h"
 
 #include <algorithm>
 #include <utility>

@@ -287,7 +287,7 @@ struct PlanSummary {
   /// Waves' library collectives. What they bring is no message.
   uint64_t libraryCollectives = 0;
   /// Whether the device's peak and limit count what GPUs and NCCL have for the
-  /// plan (core/GpuParts.h).
+  /// plan (verify/GpuParts.h).
   bool overNccl = false;
 };
 

@@ -1,7 +1,7 @@
 //===- GpuParts.h - What GPUs and NCCL have for a plan ----------*- C++ -*-===//
 
-#ifndef DTRT_CORE_GPUPARTS_H
-#define DTRT_CORE_GPUPARTS_H
+#ifndef DTRT_VERIFY_GPUPARTS_H
+#define DTRT_VERIFY_GPUPARTS_H
 
 #include "dtrt/format/PlanModel.h"
 #include "dtrt/types/Status.h"
@@ -22,4 +22,4 @@ Result<GpuParts> gpuPartsOf(const PlanCommon &common,
 
 } // namespace dtrt
 
-#endif // DTRT_CORE_GPUPARTS_H
+#endif // DTRT_VERIFY_GPUPARTS_H

@@ -1,6 +1,6 @@
 //===- GpuParts.cpp - What GPUs and NCCL have for a plan ------------------===//
 
-#include "dtrt/core/GpuParts.h"
+#include "dtrt/verify/GpuParts.h"
 
 #include "dtrt/core/CopyTable.h"
 #include "dtrt/core/NcclPeers.h"
