@@ -5,12 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Threads.h"
 #include "TransportReading.h"
 #include "dt/Emit/Programs.h"
 #include "dt/Passes/Passes.h"
 #include "dt/Scheduling/Staging.h"
 
-#include "mlir/IR/Threading.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
@@ -110,7 +110,7 @@ void writeSlots(const TransitionInfo &info, ArrayRef<PlanMessage> messages,
     own.push_back({first, takeOfWave(blocks, wave.getNumber())});
   }
   std::vector<RowsAttr> slots(waves.size());
-  parallelFor(context, 0, waves.size(), [&](size_t w) {
+  forEachOnThreads(context, waves.size(), [&](size_t w) {
     slots[w] = slotRows(context, own[w].first, own[w].second);
   });
   for (auto [wave, rows] : llvm::zip_equal(waves, slots))

@@ -10,6 +10,7 @@
 #include "CommonSection.h"
 #include "PlanCertificate.h"
 #include "ProofResult.h"
+#include "Threads.h"
 #include "dt/Emit/Programs.h"
 #include "dt/Emit/Summary.h"
 #include "dt/Passes/Passes.h"
@@ -20,7 +21,6 @@
 #include "dtrt/verify/GpuParts.h"
 #include "dtrt/verify/Verifier.h"
 
-#include "mlir/IR/Threading.h"
 using namespace mlir;
 
 namespace dt {
@@ -88,7 +88,7 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
       std::vector<std::optional<dtrt::Result<dtrt::EncodedProgram>>> sections(
           batch.size());
       std::vector<dtrt::Result<uint64_t>> peaks(batch.size(), uint64_t(0));
-      parallelFor(&getContext(), 0, batch.size(), [&](size_t i) {
+      forEachOnThreads(&getContext(), batch.size(), [&](size_t i) {
         dtrt::RankProgram program = builder.build(batch[i]);
         if (common)
           peaks[i] = peakOverNccl(*common, program);
@@ -138,7 +138,7 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
     uint64_t peak = 0;
     LogicalResult isWritten = success();
     // What is said of the plan is found out beside its programs.
-    parallelFor(&getContext(), 0, 2, [&](size_t part) {
+    forEachOnThreads(&getContext(), 2, [&](size_t part) {
       if (part == 0)
         common = commonOf(reading, builder.messages(), **flows);
       else

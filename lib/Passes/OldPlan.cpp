@@ -8,10 +8,10 @@
 
 #include "OldPlan.h"
 #include "OldPrograms.h"
+#include "Threads.h"
 
 #include "dtrt/format/Text.h"
 
-#include "mlir/IR/Threading.h"
 
 #include <map>
 #include <unordered_map>
@@ -272,7 +272,7 @@ FailureOr<OldMoves> MoveReader::read() const {
   const std::vector<uint32_t> &devices = plan.devices();
   std::vector<std::vector<OldMove>> sent(devices.size());
   std::vector<dtrt::Status> statuses(devices.size());
-  parallelFor(info.op().getContext(), 0, devices.size(), [&](size_t i) {
+  forEachOnThreads(info.op().getContext(), devices.size(), [&](size_t i) {
     auto program = plan.program(devices[i]);
     if (program.ok())
       sent[i] = sentBy(*program);

@@ -27,14 +27,15 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Threads.h"
 #include "TransportReading.h"
 #include "dt/Geometry/Painted.h"
 #include "dt/Geometry/Prefetch.h"
 #include "dt/Passes/Passes.h"
 #include "dt/Proof/StayingShards.h"
 #include "dt/Proof/StorageRules.h"
+#include "dtrt/types/DeviceIndex.h"
 
-#include "mlir/IR/Threading.h"
 
 #include <map>
 #include <numeric>
@@ -462,21 +463,37 @@ void DeviceStorage::shareStorages() {
 // All devices
 //===----------------------------------------------------------------------===//
 
-/// The pieces that each device reads or writes, in order.
-std::map<int64_t, std::vector<std::pair<uint32_t, Kind>>>
-piecesByDevice(const TransportPlan &plan) {
-  std::map<int64_t, std::vector<std::pair<uint32_t, Kind>>> out;
+/// The pieces that a device reads or writes, with the kinds of their steps, in
+/// order.
+struct DevicePieces {
+  int64_t device = 0;
+  std::vector<std::pair<uint32_t, Kind>> pieces;
+};
+
+/// Of all devices that hold or get anything, ascending.
+std::vector<DevicePieces> piecesByDevice(const TransportPlan &plan) {
+  dtrt::DeviceIndex devices;
+  std::vector<DevicePieces> out;
+  auto of = [&](int64_t device) -> DevicePieces & {
+    uint32_t number = devices(device);
+    if (number == out.size())
+      out.push_back({device, {}});
+    return out[number];
+  };
   for (const PlanFlow &flow : plan.flows)
     for (const Holding &holding : *flow.source)
       for (int64_t device : holding.devices)
-        out[device];
+        of(device);
   for (const PlanStep &step : plan.steps)
     for (size_t i = step.first; i < step.last; ++i) {
       const PlanPiece &piece = plan.pieces[i];
-      out[piece.to].push_back({uint32_t(i), step.kind});
+      of(piece.to).pieces.push_back({uint32_t(i), step.kind});
       if (piece.from != piece.to)
-        out[piece.from].push_back({uint32_t(i), step.kind});
+        of(piece.from).pieces.push_back({uint32_t(i), step.kind});
     }
+  llvm::sort(out, [](const DevicePieces &a, const DevicePieces &b) {
+    return a.device < b.device;
+  });
   return out;
 }
 
@@ -611,14 +628,18 @@ std::vector<Part> joinRuns(const DeviceRuns &own, ArrayRef<uint32_t> windowOf) {
 
 /// Members whose last index counts up become one part. `parts` are by buffers.
 void joinMembers(const DeviceRuns &own, std::vector<Part> &parts) {
-  std::sort(parts.begin(), parts.end(), [](const Part &a, const Part &b) {
-    if (a.buffers != b.buffers)
-      return a.buffers < b.buffers;
+  auto isBefore = [](const Part &a, const Part &b) {
     if (a.window != b.window)
       return a.window < b.window;
     return a.elements != b.elements ? a.elements < b.elements
                                     : a.member < b.member;
-  });
+  };
+  for (auto first = parts.begin(), last = first; first != parts.end();
+       first = last) {
+    while (last != parts.end() && last->buffers == first->buffers)
+      ++last;
+    std::sort(first, last, isBefore);
+  }
   size_t kept = 0;
   for (const Part &part : parts) {
     Part *last = kept > 0 ? &parts[kept - 1] : nullptr;
@@ -742,27 +763,24 @@ StoragePlacement placeStorage(const TransitionReading &reading) {
   StayingShards staying(plan, source, destination);
   StateGroups groups(plan, reading.info->pageBytes());
   std::vector<uint32_t> lastSteps = plan.lastSteps();
-  auto pieces = piecesByDevice(plan);
-  std::vector<int64_t> devices;
-  for (const auto &[device, own] : pieces)
-    devices.push_back(device);
+  std::vector<DevicePieces> devices = piecesByDevice(plan);
   std::vector<DeviceRuns> runs(devices.size());
-  parallelFor(context, 0, devices.size(), [&](size_t i) {
+  forEachOnThreads(context, devices.size(), [&](size_t i) {
     runs[i] = DeviceStorage(plan, groups, source, destination, staying,
-                            lastSteps, devices[i])
-                  .find(pieces.at(devices[i]));
+                            lastSteps, devices[i].device)
+                  .find(devices[i].pieces);
   });
   StoragePlacement out;
   out.windows = WindowFinder(reading, runs).find();
   std::vector<uint32_t> windowOf = windowOfSteps(out.windows);
   out.events.resize(devices.size());
-  parallelFor(context, 0, devices.size(),
+  forEachOnThreads(context, devices.size(),
               [&](size_t i) { out.events[i] = eventsOf(runs[i], windowOf); });
   out.inWindow.resize(out.windows.size() + 1);
   for (size_t i = 0; i < devices.size(); ++i)
     for (const Event &event : out.events[i])
-      out.inWindow[event.window].push_back({&event, devices[i]});
-  parallelFor(context, 0, out.inWindow.size(), [&](size_t window) {
+      out.inWindow[event.window].push_back({&event, devices[i].device});
+  forEachOnThreads(context, out.inWindow.size(), [&](size_t window) {
     llvm::stable_sort(out.inWindow[window],
                       [](const DeviceEvent &a, const DeviceEvent &b) {
                         return a.first->key() < b.first->key();
@@ -783,8 +801,11 @@ void writeOp(const TransitionInfo &info, ArrayRef<DeviceEvent> events,
   unsigned leading = param.numLeading();
   std::vector<int64_t> rows;
   rows.reserve(events.size() * PiecesAttr::numColumns(leading + 1));
-  for (auto [event, device] : events) {
-    Box box(leading + 1);
+  Box box(leading + 1);
+  for (size_t i = 0; i < events.size(); ++i) {
+    if (i + kPrefetched < events.size())
+      prefetch(*events[i + kPrefetched].first);
+    auto [event, device] = events[i];
     memberAt(*event->shard, event->member, box);
     if (leading > 0)
       box[leading - 1].hi += event->count - 1;

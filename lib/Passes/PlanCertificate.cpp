@@ -8,6 +8,7 @@
 #include "PlanCertificate.h"
 
 #include "ProvePrograms.h"
+#include "Threads.h"
 #include "dt/Proof/PlanRules.h"
 
 using namespace mlir;

@@ -3,13 +3,13 @@
 #include "dt/Passes/Replanner.h"
 
 #include "CompileRequest.h"
+#include "Threads.h"
 #include "dt/Json/Json.h"
 #include "dt/Passes/Files.h"
 #include "dt/Proof/ProvedLemmas.h"
 #include "dt/Request/RequestSet.h"
 #include "dtrt/verify/Verifier.h"
 
-#include "mlir/IR/Threading.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/Path.h"
 
@@ -86,7 +86,7 @@ dtrt::Result<HeldPrograms> hold(const dtrt::PlanReader &plan,
   std::vector<std::optional<dtrt::Result<dtrt::RankProgram>>> read(
       devices.size());
   MLIRContext context(threading);
-  parallelFor(&context, 0, devices.size(),
+  forEachOnThreads(&context, devices.size(),
               [&](size_t i) { read[i].emplace(plan.program(devices[i])); });
   for (size_t i = 0; i < devices.size(); ++i) {
     DTRT_RETURN_IF_ERROR(*read[i]);

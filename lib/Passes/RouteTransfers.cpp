@@ -9,6 +9,7 @@
 #include "LibraryChoice.h"
 #include "OldPlan.h"
 #include "ProblemFile.h"
+#include "Threads.h"
 #include "TransitionAnalysis.h"
 #include "dt/Passes/Passes.h"
 #include "dt/Passes/Replan.h"
@@ -17,7 +18,6 @@
 #include "dt/Routing/RoutingSolver.h"
 #include "dt/Scheduling/RouteSchedule.h"
 
-#include "mlir/IR/Threading.h"
 
 #include <map>
 
@@ -77,7 +77,7 @@ private:
     llvm::stable_sort(parts, [](const auto &a, const auto &b) {
       return a.second->rows.size() > b.second->rows.size();
     });
-    parallelFor(builder.getContext(), 0, parts.size(), [&](size_t i) {
+    forEachOnThreads(builder.getContext(), parts.size(), [&](size_t i) {
       auto [entry, part] = parts[i];
       unsigned rank = info.shapeOf(entry->flow).size();
       RowSet set = compressRows(part->rows, PiecesAttr::numColumns(rank));

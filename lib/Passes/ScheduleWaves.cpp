@@ -10,6 +10,7 @@
 
 #include "LibraryOps.h"
 #include "ProblemFile.h"
+#include "Threads.h"
 #include "TransportReading.h"
 #include "dt/Dialect/Collectives.h"
 #include "dt/Passes/Passes.h"
@@ -21,7 +22,6 @@
 #include "dt/Scheduling/WaveProblemText.h"
 #include "dt/Scheduling/WaveSolver.h"
 
-#include "mlir/IR/Threading.h"
 
 #include <map>
 #include <set>
@@ -278,7 +278,7 @@ void writeWaves(const TransitionInfo &info, ArrayRef<WaveContents> waves,
                 int64_t number) {
   MLIRContext *context = info.op().getContext();
   std::vector<std::vector<WaveLoad>> moves(waves.size()), copies(waves.size());
-  parallelFor(context, 0, waves.size(), [&](size_t w) {
+  forEachOnThreads(context, waves.size(), [&](size_t w) {
     moves[w] = compress(info, rowsOf(waves[w].moves));
     copies[w] = compress(info, rowsOf(waves[w].copies));
   });
@@ -447,7 +447,7 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
     std::vector<LocalMove> keeps;
     if (problem.storage)
       keeps = collectCopies(reading.plan, staying, /*stay=*/true);
-    parallelFor(&getContext(), 0, 2, [&](size_t part) {
+    forEachOnThreads(&getContext(), 2, [&](size_t part) {
       if (part == 0)
         countSchedule(info, problem, schedule, calls);
       else

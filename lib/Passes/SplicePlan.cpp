@@ -19,12 +19,12 @@
 #include "LayoutShards.h"
 #include "SplicePrograms.h"
 #include "SpliceSeconds.h"
+#include "Threads.h"
 #include "dt/Proof/ProvedLemmas.h"
 #include "dt/Proof/Solver.h"
 #include "dtrt/format/PlanWriter.h"
 #include "dtrt/verify/Verifier.h"
 
-#include "mlir/IR/Threading.h"
 #include "mlir/Pass/Pass.h"
 #include "llvm/Support/Debug.h"
 
@@ -121,7 +121,7 @@ dtrt::Status Splicer::writePrograms(dtrt::PlanWriter &writer) {
     news.push_back(&program);
   std::vector<std::optional<dtrt::Result<dtrt::EncodedProgram>>> encoded(
       news.size());
-  parallelFor(info.op().getContext(), 0, news.size(), [&](size_t i) {
+  forEachOnThreads(info.op().getContext(), news.size(), [&](size_t i) {
     encoded[i].emplace(dtrt::encodeSection(*news[i]));
   });
   size_t next = 0; // of `encoded`

@@ -7,10 +7,10 @@
 
 #include "SplicePrograms.h"
 
+#include "Threads.h"
 #include "TransportReading.h"
 #include "dt/Scheduling/Staging.h"
 
-#include "mlir/IR/Threading.h"
 
 #include <tuple>
 
@@ -227,7 +227,7 @@ ProgramSplicer::run(const SplicedWaves &waves,
     if (devices.count(device))
       made.push_back(device);
   std::vector<dtrt::RankProgram> built(made.size());
-  parallelFor(info.op().getContext(), 0, made.size(),
+  forEachOnThreads(info.op().getContext(), made.size(),
               [&](size_t i) { built[i] = builder.build(made[i]); });
   for (size_t i = 0; i < made.size(); ++i) {
     bool isOld =

@@ -8,7 +8,6 @@
 #include "dt/Megatron/OptimizerShards.h"
 #include "dt/Scheduling/WaveProblem.h"
 
-#include "mlir/IR/Threading.h"
 
 #include <algorithm>
 #include <iterator>

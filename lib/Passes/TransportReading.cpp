@@ -1,5 +1,6 @@
 //===- TransportReading.cpp - Bodies of transitions in numbers ------------===//
 
+#include "Threads.h"
 #include "TransportReading.h"
 
 #include "dt/Dialect/Collectives.h"
@@ -7,7 +8,6 @@
 #include "dt/Proof/RelayRules.h"
 #include "dtrt/cost/TimedCollectives.h"
 
-#include "mlir/IR/Threading.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/bit.h"
 #include "llvm/Support/ThreadPool.h"
@@ -458,7 +458,7 @@ void BodyReader::sortMessages(PlanStep &step) {
 
 void BodyReader::sortAllMessages() {
   std::vector<PlanStep> &steps = reading.plan.steps;
-  parallelFor(info.op().getContext(), 0, steps.size(), [&](size_t i) {
+  forEachOnThreads(info.op().getContext(), steps.size(), [&](size_t i) {
     if (steps[i].kind == Kind::Wave)
       sortMessages(steps[i]);
   });
@@ -466,14 +466,14 @@ void BodyReader::sortAllMessages() {
 
 void BodyReader::readAllSlots() {
   reading.plan.slots.resize(numSlots);
-  parallelFor(info.op().getContext(), 0, slotJobs.size(),
+  forEachOnThreads(info.op().getContext(), slotJobs.size(),
               [&](size_t i) { readSlots(slotJobs[i]); });
 }
 
 /// Reads all pieces on the threads that there are.
 void BodyReader::readAll() {
   reading.plan.pieces.resize(numPieces);
-  parallelFor(info.op().getContext(), 0, jobs.size(),
+  forEachOnThreads(info.op().getContext(), jobs.size(),
               [&](size_t i) { readPieces(jobs[i]); });
   readAllSlots();
 }
@@ -518,7 +518,7 @@ FailureOr<TransitionReading> BodyReader::readAgain() {
     if (auto wave = dyn_cast<WaveOp>(op))
       addSlots(wave);
   }
-  parallelFor(info.op().getContext(), 0, plan.steps.size(), [&](size_t i) {
+  forEachOnThreads(info.op().getContext(), plan.steps.size(), [&](size_t i) {
     const PlanStep &step = plan.steps[i];
     if (step.kind != Kind::Create && step.kind != Kind::Release)
       for (size_t p = step.first; p < step.last; ++p)
@@ -671,20 +671,6 @@ const TransitionReading *TransportReading::find(TransitionOp op) const {
     if (reading.info->op() == op)
       return &reading;
   return nullptr;
-}
-
-/// A thread that waits inside a body takes what comes next in the pool's queue.
-/// Were that a whole loop over what is left of this one, the others would have
-/// nothing to do: so few bodies, which may be long, are a task each.
-ParallelFor threadsOf(MLIRContext *context) {
-  return [context](size_t n, const auto &body) {
-    constexpr size_t kFew = 16;
-    if (n <= 1 || n > kFew || !context->isMultithreadingEnabled())
-      return parallelFor(context, 0, n, body);
-    llvm::ThreadPoolTaskGroup tasks(context->getThreadPool());
-    for (size_t i = 0; i < n; ++i)
-      tasks.async([&body, i] { body(i); });
-  };
 }
 
 } // namespace dt

@@ -72,9 +72,6 @@ std::vector<PlanFlow> planFlowsOf(const TransitionInfo &info);
 /// divides them.
 int narrowness(int64_t bytes);
 
-/// The threads that MLIR has.
-ParallelFor threadsOf(mlir::MLIRContext *context);
-
 } // namespace dt
 
 #endif // DT_PASSES_TRANSPORTREADING_H

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Threads.h"
 #include "TransportReading.h"
 #include "dt/Passes/Passes.h"
 

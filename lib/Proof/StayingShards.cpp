@@ -102,10 +102,12 @@ const StayingShards::Place *StayingShards::placeOf(uint32_t flow,
 void StayingShards::lookAtStorage(const ShardIndex &source,
                                   const ShardIndex &destination) {
   for (const PlanStorage &row : plan.storage) {
+    if (!placeOf(row.flow, row.device))
+      continue;
     bool creates = plan.steps[row.step].kind == Kind::Create;
     const ShardIndex &index = creates ? destination : source;
     const auto &own = index.numbersOf(row.flow, row.device);
-    if (row.shard >= own.size() || !placeOf(row.flow, row.device))
+    if (row.shard >= own.size())
       continue;
     const Shard &shard = *index.shardsOf(row.device)[own[row.shard]].shard;
     if (auto alike = find(row.flow, row.device, shard))

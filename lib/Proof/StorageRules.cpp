@@ -9,16 +9,16 @@
 
 #include <algorithm>
 #include <tuple>
-#include <unordered_map>
 
 namespace dt {
 
 namespace {
 
-/// A piece as it lies in one shard of its device.
+/// What a piece reads or writes of one shard of its device. Pieces lie anywhere
+/// in memory: its step is here, so that it need not be looked at again.
 struct Touch {
   const PlanPiece *piece = nullptr;
-  Interval hull; // in a member's storage
+  uint32_t step = 0; // that writes it; the last that reads it
 };
 
 /// What happens to the storage of one shard.
@@ -26,6 +26,8 @@ struct ShardStorage {
   const Shard *shard = nullptr;
   std::vector<const PlanStorage *> rows; // none: it does not come or go
   std::vector<Touch> touches; // reads of a source, writes of a destination
+  /// Of each, the members, and in the last dim what it spans in their storage.
+  std::vector<Box> places;
 };
 
 /// What comes, or goes, on one device.
@@ -288,7 +290,13 @@ void StorageChecker::addTouch(DeviceSide &own, const PlanPiece &piece) const {
   if (number == kUnplaced || own.shards[number].rows.empty())
     return;
   ShardStorage &storage = own.shards[number];
-  storage.touches.push_back({&piece, *localSpan(*storage.shard, piece.box)});
+  storage.touches.push_back(
+      {&piece, own.creates ? piece.step : lastSteps[piece.step]});
+  const unsigned leading = storage.shard->numLeading;
+  Box &place = storage.places.emplace_back(leading + 1);
+  for (unsigned d = 0; d < leading; ++d)
+    place[d] = piece.box[d];
+  place[leading] = *localSpan(*storage.shard, piece.box);
 }
 
 /// Of the faults of all devices, the least.
@@ -363,29 +371,22 @@ MaybeFault StorageChecker::checkOnce(const ShardStorage &storage, bool creates,
 
 MaybeFault StorageChecker::checkShard(const ShardStorage &storage,
                                       bool creates) const {
-  std::vector<Box> rows, used;
+  std::vector<Box> rows;
   rows.reserve(storage.rows.size());
   for (const PlanStorage *row : storage.rows)
     rows.push_back(row->box);
   if (auto fault = checkOnce(storage, creates, rows))
     return fault;
-  unsigned leading = storage.shard->numLeading;
-  used.reserve(storage.touches.size());
-  for (const Touch &touch : storage.touches) {
-    Box &box = used.emplace_back(leading + 1);
-    for (unsigned d = 0; d < leading; ++d)
-      box[d] = touch.piece->box[d];
-    box[leading] = touch.hull;
-  }
   WorkLimit limit(kMaxPieces);
-  for (auto [r, t] : memberOverlaps(rows, used, limit)) {
+  for (auto [r, t] : memberOverlaps(rows, storage.places, limit)) {
     const PlanStorage &row = *storage.rows[r];
-    const PlanPiece &piece = *storage.touches[t].piece;
-    bool isInOrder =
-        creates ? row.step < piece.step : lastSteps[piece.step] < row.step;
+    const Touch &touch = storage.touches[t];
+    if (creates ? row.step < touch.step : touch.step < row.step)
+      continue;
+    const PlanPiece &piece = *touch.piece;
     const PlanFlow &flow = plan.flows[piece.flow % plan.flows.size()];
     uint64_t states = creates ? flow.states : flow.readStates;
-    if (isInOrder || !(row.states & states) ||
+    if (!(row.states & states) ||
         !touches(*localView(*storage.shard, piece.box),
                  rows[r][rows[r].rank() - 1]))
       continue;
@@ -519,11 +520,13 @@ std::map<int64_t, DeviceMemory> measureMemory(const TransportPlan &plan,
       memory->peak = std::max(memory->peak, bytes + memory->staging);
     }
   };
-  std::unordered_map<int64_t, Live> known;
+  dtrt::DeviceIndex devices;
+  std::vector<Live> known; // by device
   auto liveOf = [&](int64_t device) -> Live & {
-    Live &live = known[device];
-    live.memory = live.memory ? live.memory : &out[device];
-    return live;
+    uint32_t number = devices(device);
+    if (number == known.size())
+      known.push_back({&out[device], 0});
+    return known[number];
   };
   for (const auto &[device, memory] : out) {
     int64_t &bytes = liveOf(device).bytes;
@@ -535,7 +538,7 @@ std::map<int64_t, DeviceMemory> measureMemory(const TransportPlan &plan,
     if (step.kind == PlanStep::Kind::Create)
       for (size_t i = step.first; i < step.last; ++i)
         liveOf(plan.storage[i].device).bytes -= bytesOf(plan.storage[i], true);
-  for (auto &[device, live] : known)
+  for (Live &live : known)
     live.notePeak();
   for (const PlanStep &step : plan.steps) {
     bool creates = step.kind == PlanStep::Kind::Create;

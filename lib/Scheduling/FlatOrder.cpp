@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <numeric>
 #include <set>
+#include <utility>
 
 using namespace dt;
 
@@ -203,25 +204,52 @@ uint32_t FlatOrder::endOfTensors(uint32_t first, uint32_t last) const {
                                  : uint32_t(least.base() - 1 - open.begin());
 }
 
-/// The jobs of a phase, those of a cohort together and in order.
-std::map<uint32_t, std::vector<uint32_t>>
-FlatOrder::jobsByCohort(const FlatPhase &phase) const {
-  std::map<uint32_t, std::vector<uint32_t>> out;
-  for (uint32_t job = phase.firstJob; job < phase.lastJob; ++job)
-    out[sequence[job].cohort].push_back(job);
-  return out;
-}
+/// Sorts the jobs of one phase after the other, with memory of its own.
+class FlatOrder::JobsByCohort {
+public:
+  explicit JobsByCohort(const FlatOrder &order)
+      : sequence(order.sequence), first(order.blocks.size(), kNone) {}
+
+  /// In time that does not depend on how many cohorts there are.
+  void sort(FlatPhase &phase) {
+    next.resize(phase.lastJob - phase.firstJob);
+    cohorts.clear();
+    for (uint32_t job = phase.lastJob; job-- > phase.firstJob;) {
+      uint32_t cohort = sequence[job].cohort;
+      if (first[cohort] == kNone)
+        cohorts.push_back(cohort);
+      next[job - phase.firstJob] = std::exchange(first[cohort], job);
+    }
+    std::sort(cohorts.begin(), cohorts.end());
+    phase.jobs.reserve(next.size());
+    phase.cohorts.reserve(cohorts.size());
+    for (uint32_t cohort : cohorts) {
+      auto begin = uint32_t(phase.jobs.size());
+      for (uint32_t job = std::exchange(first[cohort], kNone); job != kNone;
+           job = next[job - phase.firstJob])
+        phase.jobs.push_back(job);
+      phase.cohorts.push_back({cohort, begin, uint32_t(phase.jobs.size())});
+    }
+  }
+
+private:
+  static constexpr uint32_t kNone = UINT32_MAX;
+  const std::vector<Job> &sequence;
+  std::vector<uint32_t> first;   // by cohort: of the phase
+  std::vector<uint32_t> next;    // by job of the phase: of its cohort
+  std::vector<uint32_t> cohorts; // of the phase
+};
 
 void FlatOrder::addMoves(FlatPhase &phase) const {
   std::vector<Box> boxes;
-  for (const auto &[cohort, own] : jobsByCohort(phase)) {
-    int64_t begin = sequence[own.front()].number;
+  for (auto [cohort, first, last] : phase.cohorts) {
+    int64_t begin = sequence[phase.jobs[first]].number;
     for (uint32_t number : jobs->shapesOf(cohort)) {
       const FlatShape &shape = jobs->shape(number);
       if (shape.local)
         continue;
       boxes.clear();
-      jobs->boxesOf(cohort, number, begin, begin + int64_t(own.size()), boxes);
+      jobs->boxesOf(cohort, number, begin, begin + (last - first), boxes);
       for (const Box &box : boxes)
         phase.moves.push_back(
             {shape.flow, shape.hop, shape.from, shape.to, box});
@@ -235,14 +263,13 @@ void FlatOrder::addMoves(FlatPhase &phase) const {
 std::map<int64_t, std::vector<FlatCopy>>
 FlatOrder::copiesOf(const FlatPhase &phase) const {
   std::vector<std::vector<FlatCopy>> byDevice(devices.size());
-  for (const auto &[cohort, own] : jobsByCohort(phase))
-    for (uint32_t number : own) {
-      const Job &job = sequence[number];
-      const Range &range = blockOf(job).copies;
-      for (uint32_t i = range.first; i < range.last; ++i)
-        byDevice[copies[i].device].push_back(
-            {number, copies[i].bytes * job.members});
-    }
+  for (uint32_t number : phase.jobs) {
+    const Job &job = sequence[number];
+    const Range &range = blockOf(job).copies;
+    for (uint32_t i = range.first; i < range.last; ++i)
+      byDevice[copies[i].device].push_back(
+          {number, copies[i].bytes * job.members});
+  }
   std::map<int64_t, std::vector<FlatCopy>> out;
   for (size_t place = 0; place < devices.size(); ++place)
     if (!byDevice[place].empty())
@@ -254,8 +281,10 @@ void FlatOrder::forEachCopy(
     const FlatPhase &phase, const Parts &parts,
     const std::function<void(const LocalMove &, size_t)> &fn) const {
   std::vector<Box> boxes;
-  for (const auto &[cohort, own] : jobsByCohort(phase)) {
-    int64_t begin = sequence[own.front()].number;
+  for (auto [cohort, first, last] : phase.cohorts) {
+    const uint32_t *own = &phase.jobs[first];
+    const size_t numOwn = last - first;
+    int64_t begin = sequence[*own].number;
     for (uint32_t number : jobs->shapesOf(cohort)) {
       const FlatShape &shape = jobs->shape(number);
       auto known = parts.find(shape.from);
@@ -272,9 +301,9 @@ void FlatOrder::forEachCopy(
                       starts.begin()) -
                1;
       };
-      for (size_t i = 0, end = 0; i < own.size(); i = end) {
+      for (size_t i = 0, end = 0; i < numOwn; i = end) {
         size_t part = partOf(own[i]);
-        for (end = i + 1; end < own.size() && partOf(own[end]) == part; ++end)
+        for (end = i + 1; end < numOwn && partOf(own[end]) == part; ++end)
           continue;
         boxes.clear();
         jobs->boxesOf(cohort, number, begin + int64_t(i), begin + int64_t(end),
@@ -292,6 +321,7 @@ std::vector<FlatPhase> FlatOrder::phases(int64_t roomBytes) const {
     room.push_back(std::max(device.source, device.destination) + roomBytes -
                    device.read);
   std::vector<FlatPhase> out;
+  JobsByCohort byCohort(*this);
   auto all = uint32_t(sequence.size());
   for (uint32_t first = 0, last = 0; first < all; first = last) {
     // One job always fits where neededBytes() do.
@@ -302,7 +332,8 @@ std::vector<FlatPhase> FlatOrder::phases(int64_t roomBytes) const {
         room[changes[i].device] +=
             (changes[i].freed - changes[i].created) * job.times;
     }
-    out.push_back({{}, first, last});
+    out.push_back({{}, first, last, {}, {}});
+    byCohort.sort(out.back());
     addMoves(out.back());
   }
   return out;

@@ -42,17 +42,32 @@ constexpr size_t kLanes = 32;
 using Lanes = std::array<double, kLanes>;
 constexpr double kNoChoice = std::numeric_limits<double>::infinity();
 
+/// Compiled for wider vectors too. Multiplies and adds stay apart (no "fma"), so
+/// that each of them finds the same.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define DT_WIDE_VECTORS __attribute__((target_clones("avx2", "default")))
+#else
+#define DT_WIDE_VECTORS
+#endif
+
 /// The least fixed - share * falling of every kLanes-th place, by lane.
-Lanes leastCosts(const std::vector<double> &fixed,
-                 const std::vector<double> &falling, double share) {
-  Lanes least;
+DT_WIDE_VECTORS void leastCosts(const std::vector<double> &fixed,
+                                const std::vector<double> &falling,
+                                double share, Lanes &least) {
   least.fill(kNoChoice);
   for (size_t i = 0; i < fixed.size(); i += kLanes)
     for (size_t lane = 0; lane < kLanes; ++lane) {
       double cost = fixed[i + lane] - share * falling[i + lane];
       least[lane] = cost < least[lane] ? cost : least[lane];
     }
-  return least;
+}
+
+/// By halves, which are as wide as vectors are.
+double leastOfLanes(Lanes lanes) {
+  for (size_t width = kLanes / 2; width > 0; width /= 2)
+    for (size_t lane = 0; lane < width; ++lane)
+      lanes[lane] = std::min(lanes[lane], lanes[lane + width]);
+  return lanes.front();
 }
 
 class Sequencer {
@@ -118,6 +133,10 @@ private:
     uint32_t choice; // its place
     Bytes change;
   };
+  /// Of a device: kinds of bytes, and what is done of them, twice: so it stands
+  /// in what choices cost.
+  using Done =
+      std::array<std::pair<size_t, double>, std::tuple_size_v<Bytes>>;
   /// Of a block that is done, and one that is due: with it, sum (now c) of one
   /// tensor of the latter grows by `bytes`, less its step times `all`.
   struct Product {
@@ -135,7 +154,9 @@ private:
   size_t best();
   void add(const Due &due);
   double weighed(const Choice &choice) const;
-  void countDone(const Effect &effect, size_t at, double members);
+  template <size_t Kinds>
+  size_t addDone(const std::vector<Touch> &own, const Done &done, uint32_t at);
+  void countDone(const Effect &effect, uint32_t at, double members);
   void countDoneByProducts(const Choice &done);
   Due take(size_t at);
   void beginPhase();
@@ -346,25 +367,39 @@ void Sequencer::beginPhase() {
     }
 }
 
-/// What choices cost changes with what is done of one of their devices; of what
-/// they change there, only what is done counts. The touch of choice `at`, the
-/// one that is done, goes.
-void Sequencer::countDone(const Effect &effect, size_t at, double members) {
-  // What is done, twice: so it stands in what choices cost.
-  std::array<std::pair<size_t, double>, std::tuple_size_v<Bytes>> done;
+/// What choices cost changes with what is done of one of their devices: so
+/// many kinds of bytes, the first of `done`. Returns the touch of choice `at`.
+template <size_t Kinds>
+size_t Sequencer::addDone(const std::vector<Touch> &own, const Done &done,
+                          uint32_t at) {
+  size_t place = 0;
+  for (size_t i = 0; i < own.size(); ++i) {
+    const Touch &touch = own[i];
+    double now = fixed[touch.choice];
+    for (size_t k = 0; k < Kinds; ++k)
+      now += done[k].second * touch.change[done[k].first];
+    fixed[touch.choice] = now;
+    place = touch.choice == at ? i : place;
+  }
+  return place;
+}
+
+/// Of what choices change on a device, only what is done counts. The touch of
+/// choice `at`, the one that is done, goes.
+void Sequencer::countDone(const Effect &effect, uint32_t at, double members) {
+  Done done;
   size_t numDone = 0;
   for (size_t i = 0; i < effect.bytes.size(); ++i)
     if (effect.bytes[i] != 0)
       done[numDone++] = {i, 2 * effect.bytes[i] * members};
+  using Adder = decltype(&Sequencer::addDone<0>);
+  // Mostly few kinds: a loop over as many takes twice the time.
+  static constexpr Adder kAdders[] = {
+      &Sequencer::addDone<0>, &Sequencer::addDone<1>, &Sequencer::addDone<2>,
+      &Sequencer::addDone<3>, &Sequencer::addDone<4>, &Sequencer::addDone<5>,
+      &Sequencer::addDone<6>};
   std::vector<Touch> &own = touches[effect.device];
-  size_t place = 0;
-  for (size_t i = 0; i < own.size(); ++i) {
-    double now = fixed[own[i].choice];
-    for (size_t k = 0; k < numDone; ++k)
-      now += done[k].second * own[i].change[done[k].first];
-    fixed[own[i].choice] = now;
-    place = own[i].choice == at ? i : place;
-  }
+  size_t place = (this->*kAdders[numDone])(own, done, at);
   own[place] = own.back();
   own.pop_back();
 }
@@ -391,7 +426,7 @@ Sequencer::Due Sequencer::take(size_t at) {
     for (size_t i = 0; i < effect.bytes.size(); ++i)
       sofar[effect.device][i] += effect.bytes[i] * members;
     if (products.empty())
-      countDone(effect, at, members);
+      countDone(effect, uint32_t(at), members);
   }
   if (!products.empty())
     countDoneByProducts(choice);
@@ -417,15 +452,18 @@ void Sequencer::fill(std::priority_queue<Due> &queue) {
 /// one that is due first.
 size_t Sequencer::best() {
   const double share = bytes / allBytes;
-  const Lanes leastOf = leastCosts(fixed, falling, share);
-  const double least = *std::min_element(leastOf.begin(), leastOf.end());
+  Lanes leastOf;
+  leastCosts(fixed, falling, share, leastOf);
+  const double least = leastOfLanes(leastOf);
   std::optional<size_t> best;
-  for (size_t lane = 0; lane < kLanes; ++lane)
-    for (size_t at = lane; leastOf[lane] == least && at < fixed.size();
-         at += kLanes)
+  for (size_t lane = 0; lane < kLanes; ++lane) {
+    if (leastOf[lane] != least)
+      continue;
+    for (size_t at = lane; at < fixed.size(); at += kLanes)
       if (fixed[at] - share * falling[at] == least &&
           (!best || choices[*best].due < choices[at].due))
         best = at;
+  }
   return *best;
 }
 

@@ -114,10 +114,17 @@ StorageLifetimes::StorageLifetimes(const PlanCommon &common,
                                    const RankProgram &program, Steps &steps)
     : common(common), program(program), steps(steps),
       together{StateGroups(program.destination), StateGroups(program.source)} {
+  bool areAny = false;
   for (const Instruction &instruction : program.instructions)
     if (isLifetime(instruction))
-      for (const Segment &segment : instruction.segments)
+      for (const Segment &segment : instruction.segments) {
         together[segment.side == Side::Source].add(segment);
+        areAny = true;
+      }
+  if (!areAny) // as in every plan of mode rollback
+    return;
+  events[0].resize(program.destination.size());
+  events[1].resize(program.source.size());
   for (uint32_t i = 0; i < program.instructions.size(); ++i) {
     if (!isLifetime(program.instructions[i]))
       continue;
@@ -127,7 +134,7 @@ StorageLifetimes::StorageLifetimes(const PlanCommon &common,
       for (unsigned state :
            statesOf(togetherOn(segment.side)
                         .firstOf(segment.shard, segment.states))) {
-        Events &list = events[{segment.side, segment.shard, state}];
+        Events &list = eventsOf(segment.side, segment.shard, state);
         forEachMember(family, segment, [&](int64_t member) {
           list.add(member, event);
           return !steps.take();
@@ -135,15 +142,30 @@ StorageLifetimes::StorageLifetimes(const PlanCommon &common,
       }
     }
   }
-  for (auto &[key, list] : events)
-    list.sort();
+  for (std::vector<OfShard> &side : events)
+    for (OfShard &own : side)
+      for (auto &[state, list] : own)
+        list.sort();
+}
+
+/// A shard has few groups of states.
+StorageLifetimes::Events &
+StorageLifetimes::eventsOf(Side side, uint32_t shard, unsigned state) {
+  OfShard &own = events[side == Side::Source][shard];
+  auto at = std::find_if(own.begin(), own.end(), [&](const auto &other) {
+    return other.first >= state;
+  });
+  if (at == own.end() || at->first != state)
+    at = own.emplace(at, state, Events());
+  return at->second;
 }
 
 /// Calls fn(instruction) for what comes or goes of the storage that the box
 /// spans, of members that isOf(), until fn says true.
 template <typename Of, typename Fn>
 void StorageLifetimes::forEachEvent(const Segment &box, Of isOf, Fn fn) const {
-  if (events.empty()) // as in every plan of mode rollback
+  const std::vector<OfShard> &ofSide = events[box.side == Side::Source];
+  if (ofSide.empty() || ofSide[box.shard].empty())
     return;
   const Family &family = common.families[box.family];
   const auto &shards =
@@ -162,12 +184,10 @@ void StorageLifetimes::forEachEvent(const Segment &box, Of isOf, Fn fn) const {
     return false;
   };
   uint64_t states = resolveDerived(family, box.states, box.side);
-  for (unsigned state :
-       statesOf(togetherOn(box.side).firstOf(box.shard, states))) {
-    auto found = events.find({box.side, box.shard, state});
-    if (found == events.end())
+  uint64_t firsts = togetherOn(box.side).firstOf(box.shard, states);
+  for (const auto &[state, list] : ofSide[box.shard]) {
+    if (!(firsts >> state & 1))
       continue;
-    const Events &list = found->second;
     size_t next = 0;
     if (forEachMember(family, box, [&](int64_t member) {
           size_t at = list.find(member, next);
@@ -207,23 +227,31 @@ StorageLifetimes::createdAfter(const Segment &box, uint32_t instruction) const {
 }
 
 Status StorageLifetimes::checkOnce() const {
-  for (const auto &[key, list] : events) {
-    auto [side, shard, state] = key;
-    const auto &shards =
-        side == Side::Source ? program.source : program.destination;
-    const Family &family = common.families[shards[shard].family];
-    for (size_t i = 0; i < list.members.size(); ++i) {
-      auto [first, end] = list.of(i);
-      for (const Event *at = first; at + 1 < end; ++at)
-        if (at[1].range.lo < at->range.hi)
-          return makeError(
-              "tensor '",
-              tensorOf(family, indexOf(family, list.members[i].number)),
-              "' state '", shortened(family.states[state].name), "' is ",
-              side == Side::Source ? "released" : "created",
-              " twice, by instructions ", at->instruction, " and ",
-              at[1].instruction);
-    }
+  for (Side side : {Side::Source, Side::Destination}) {
+    const std::vector<OfShard> &ofSide = events[side == Side::Source];
+    for (uint32_t shard = 0; shard < ofSide.size(); ++shard)
+      for (const auto &[state, list] : ofSide[shard])
+        DTRT_RETURN_IF_ERROR(checkOnce(side, shard, state, list));
+  }
+  return {};
+}
+
+Status StorageLifetimes::checkOnce(Side side, uint32_t shard, unsigned state,
+                                   const Events &list) const {
+  const auto &shards =
+      side == Side::Source ? program.source : program.destination;
+  const Family &family = common.families[shards[shard].family];
+  for (size_t i = 0; i < list.members.size(); ++i) {
+    auto [first, end] = list.of(i);
+    for (const Event *at = first; at + 1 < end; ++at)
+      if (at[1].range.lo < at->range.hi)
+        return makeError(
+            "tensor '",
+            tensorOf(family, indexOf(family, list.members[i].number)),
+            "' state '", shortened(family.states[state].name), "' is ",
+            side == Side::Source ? "released" : "created",
+            " twice, by instructions ", at->instruction, " and ",
+            at[1].instruction);
   }
   return {};
 }

@@ -6,8 +6,6 @@
 #include "StateGroups.h"
 #include "Steps.h"
 
-#include <map>
-
 namespace dtrt {
 
 /// The Create and Release instructions of a program: ranges of storage, by
@@ -69,11 +67,15 @@ private:
   private:
     void sortByMember();
   };
-  using Key = std::tuple<Side, uint32_t, unsigned>; // shard, first state
+  /// What comes or goes of a shard, by the first state of each group.
+  using OfShard = std::vector<std::pair<unsigned, Events>>;
 
   const StateGroups &togetherOn(Side side) const {
     return together[side == Side::Source];
   }
+  Events &eventsOf(Side side, uint32_t shard, unsigned state);
+  Status checkOnce(Side side, uint32_t shard, unsigned state,
+                   const Events &list) const;
   template <typename Of, typename Fn>
   void forEachEvent(const Segment &box, Of isOf, Fn fn) const;
 
@@ -81,7 +83,8 @@ private:
   const RankProgram &program;
   Steps &steps;
   StateGroups together[2]; // come or go together; destination, source
-  std::map<Key, Events> events;
+  /// Likewise, by shard; none where the program has no such instructions.
+  std::vector<OfShard> events[2];
 };
 
 } // namespace dtrt

@@ -54,8 +54,15 @@ struct FlatInput {
 /// What is done before the next phase begins, in any order: storage for all of
 /// it is there when it begins, and goes when all is done.
 struct FlatPhase {
+  /// Jobs of one cohort: where they are in `jobs`.
+  struct Run {
+    uint32_t cohort = 0;
+    uint32_t first = 0, last = 0;
+  };
   std::vector<Move> moves; // by hop
   uint32_t firstJob = 0, lastJob = 0;
+  std::vector<uint32_t> jobs; // by cohort, then in order
+  std::vector<Run> cohorts;   // ascending
 };
 
 /// What a device copies of one job.
@@ -143,8 +150,7 @@ private:
   void countOpen();
   uint32_t endOfTensors(uint32_t first, uint32_t last) const;
   uint32_t extend(std::vector<int64_t> room, uint32_t first) const;
-  std::map<uint32_t, std::vector<uint32_t>>
-  jobsByCohort(const FlatPhase &phase) const;
+  class JobsByCohort;
   void addMoves(FlatPhase &phase) const;
 
   std::unique_ptr<FlatJobs> jobs;
