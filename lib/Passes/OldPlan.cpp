@@ -12,7 +12,6 @@
 
 #include "dtrt/format/Text.h"
 
-
 #include <map>
 #include <unordered_map>
 

@@ -36,7 +36,6 @@
 #include "dt/Proof/StorageRules.h"
 #include "dtrt/types/DeviceIndex.h"
 
-
 #include <map>
 #include <numeric>
 #include <tuple>
@@ -774,8 +773,9 @@ StoragePlacement placeStorage(const TransitionReading &reading) {
   out.windows = WindowFinder(reading, runs).find();
   std::vector<uint32_t> windowOf = windowOfSteps(out.windows);
   out.events.resize(devices.size());
-  forEachOnThreads(context, devices.size(),
-              [&](size_t i) { out.events[i] = eventsOf(runs[i], windowOf); });
+  forEachOnThreads(context, devices.size(), [&](size_t i) {
+    out.events[i] = eventsOf(runs[i], windowOf);
+  });
   out.inWindow.resize(out.windows.size() + 1);
   for (size_t i = 0; i < devices.size(); ++i)
     for (const Event &event : out.events[i])

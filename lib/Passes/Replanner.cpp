@@ -86,8 +86,9 @@ dtrt::Result<HeldPrograms> hold(const dtrt::PlanReader &plan,
   std::vector<std::optional<dtrt::Result<dtrt::RankProgram>>> read(
       devices.size());
   MLIRContext context(threading);
-  forEachOnThreads(&context, devices.size(),
-              [&](size_t i) { read[i].emplace(plan.program(devices[i])); });
+  forEachOnThreads(&context, devices.size(), [&](size_t i) {
+    read[i].emplace(plan.program(devices[i]));
+  });
   for (size_t i = 0; i < devices.size(); ++i) {
     DTRT_RETURN_IF_ERROR(*read[i]);
     out[devices[i]] = std::make_shared<dtrt::RankProgram>(std::move(**read[i]));

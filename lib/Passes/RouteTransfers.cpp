@@ -18,7 +18,6 @@
 #include "dt/Routing/RoutingSolver.h"
 #include "dt/Scheduling/RouteSchedule.h"
 
-
 #include <map>
 
 using namespace mlir;

@@ -22,7 +22,6 @@
 #include "dt/Scheduling/WaveProblemText.h"
 #include "dt/Scheduling/WaveSolver.h"
 
-
 #include <map>
 #include <set>
 

@@ -11,7 +11,6 @@
 #include "TransportReading.h"
 #include "dt/Scheduling/Staging.h"
 
-
 #include <tuple>
 
 using namespace mlir;
@@ -228,7 +227,7 @@ ProgramSplicer::run(const SplicedWaves &waves,
       made.push_back(device);
   std::vector<dtrt::RankProgram> built(made.size());
   forEachOnThreads(info.op().getContext(), made.size(),
-              [&](size_t i) { built[i] = builder.build(made[i]); });
+                   [&](size_t i) { built[i] = builder.build(made[i]); });
   for (size_t i = 0; i < made.size(); ++i) {
     bool isOld =
         worlds.destinationRank.count(made[i]) > 0 && !places.isHeir(made[i]);

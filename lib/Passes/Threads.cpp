@@ -10,7 +10,7 @@
 using namespace mlir;
 
 void dt::forEachOnThreads(MLIRContext *context, size_t n,
-                      llvm::function_ref<void(size_t)> body) {
+                          llvm::function_ref<void(size_t)> body) {
   if (n <= 1 || !context->isMultithreadingEnabled()) {
     for (size_t i = 0; i < n; ++i)
       body(i);

@@ -15,7 +15,7 @@ namespace dt {
 /// again, and one thread fewer has memory of its own. What bodies diagnose is
 /// in the order of i.
 void forEachOnThreads(mlir::MLIRContext *context, size_t n,
-                  llvm::function_ref<void(size_t)> body);
+                      llvm::function_ref<void(size_t)> body);
 
 /// The same, as code without a context has it.
 ParallelFor threadsOf(mlir::MLIRContext *context);

@@ -8,7 +8,6 @@
 #include "dt/Megatron/OptimizerShards.h"
 #include "dt/Scheduling/WaveProblem.h"
 
-
 #include <algorithm>
 #include <iterator>
 #include <limits>

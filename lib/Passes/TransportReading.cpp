@@ -1,7 +1,7 @@
 //===- TransportReading.cpp - Bodies of transitions in numbers ------------===//
 
-#include "Threads.h"
 #include "TransportReading.h"
+#include "Threads.h"
 
 #include "dt/Dialect/Collectives.h"
 #include "dt/Proof/CollectiveRules.h"
@@ -467,14 +467,14 @@ void BodyReader::sortAllMessages() {
 void BodyReader::readAllSlots() {
   reading.plan.slots.resize(numSlots);
   forEachOnThreads(info.op().getContext(), slotJobs.size(),
-              [&](size_t i) { readSlots(slotJobs[i]); });
+                   [&](size_t i) { readSlots(slotJobs[i]); });
 }
 
 /// Reads all pieces on the threads that there are.
 void BodyReader::readAll() {
   reading.plan.pieces.resize(numPieces);
   forEachOnThreads(info.op().getContext(), jobs.size(),
-              [&](size_t i) { readPieces(jobs[i]); });
+                   [&](size_t i) { readPieces(jobs[i]); });
   readAllSlots();
 }
 

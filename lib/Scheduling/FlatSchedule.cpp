@@ -37,6 +37,7 @@
 #include "dt/Scheduling/BestSchedule.h"
 #include "dt/Scheduling/FlatOrder.h"
 #include "dt/Scheduling/Schedule.h"
+#include "dtrt/types/DeviceIndex.h"
 
 #include <algorithm>
 #include <array>
@@ -251,20 +252,27 @@ struct FlatScheduler::Group {
 
 std::map<int64_t, std::vector<FlatScheduler::Group>>
 FlatScheduler::groupsOf(const std::vector<ScheduledMove> &moves) const {
-  std::map<int64_t, std::vector<Group>> out;
+  dtrt::DeviceIndex devices;
+  std::vector<std::vector<Group>> groups; // by device
   // Copies leave packs their time, whatever turns out to be one run.
   WaveProblem packed = phaseOf({}, storage.limitBytes);
   for (const TimedMessage &message : packed.messages(moves)) {
     double seconds = problem.cluster.portSeconds(
         message.source, message.destination, message.bytes);
     for (int64_t device : {message.source, message.destination}) {
-      std::vector<Group> &own = out[device];
+      uint32_t number = devices(device);
+      if (number == groups.size())
+        groups.emplace_back();
+      std::vector<Group> &own = groups[number];
       if (own.empty() || own.back().wave != message.wave)
         own.push_back({message.wave, 0, 0});
       own.back().seconds = std::max(own.back().seconds, seconds);
       own.back().bytes += message.bytes;
     }
   }
+  std::map<int64_t, std::vector<Group>> out;
+  for (uint32_t number = 0; number < groups.size(); ++number)
+    out[devices.all()[number]] = std::move(groups[number]);
   return out;
 }
 

@@ -42,8 +42,8 @@ constexpr size_t kLanes = 32;
 using Lanes = std::array<double, kLanes>;
 constexpr double kNoChoice = std::numeric_limits<double>::infinity();
 
-/// Compiled for wider vectors too. Multiplies and adds stay apart (no "fma"), so
-/// that each of them finds the same.
+/// Compiled for wider vectors too. Multiplies and adds stay apart (no "fma"),
+/// so that each of them finds the same.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define DT_WIDE_VECTORS __attribute__((target_clones("avx2", "default")))
 #else
@@ -135,8 +135,7 @@ private:
   };
   /// Of a device: kinds of bytes, and what is done of them, twice: so it stands
   /// in what choices cost.
-  using Done =
-      std::array<std::pair<size_t, double>, std::tuple_size_v<Bytes>>;
+  using Done = std::array<std::pair<size_t, double>, std::tuple_size_v<Bytes>>;
   /// Of a block that is done, and one that is due: with it, sum (now c) of one
   /// tensor of the latter grows by `bytes`, less its step times `all`.
   struct Product {

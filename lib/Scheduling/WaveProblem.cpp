@@ -7,6 +7,7 @@
 #include "dt/Geometry/Covers.h"
 #include "dt/Scheduling/Forwards.h"
 #include "dt/Scheduling/Relays.h"
+#include "dtrt/types/DeviceIndex.h"
 
 #include <algorithm>
 #include <map>
@@ -749,24 +750,28 @@ WaveProblem::timedCopies(const WaveSchedule &schedule) const {
   std::vector<dtrt::TimedCopy> out;
   if (!storage)
     return out;
-  std::vector<bool> hasCopies; // by wave
-  for (const ScheduledCopy &copy : schedule.copies) {
-    if (size_t(copy.wave) >= hasCopies.size())
-      hasCopies.resize(size_t(copy.wave) + 1);
-    hasCopies[size_t(copy.wave)] = true;
-  }
-  std::vector<std::pair<int32_t, int64_t>> groups; // wave, device
-  for (const auto &[move, wave, relay] : schedule.moves)
-    if (size_t(wave) < hasCopies.size() && hasCopies[size_t(wave)]) {
-      groups.push_back({wave, move.source});
-      groups.push_back({wave, move.destination});
+  // Both ascend by wave: of each device, the last wave that it has a part in.
+  dtrt::DeviceIndex devices;
+  std::vector<int32_t> lastWave;
+  auto lastOf = [&](int64_t device) -> int32_t & {
+    uint32_t number = devices(device);
+    if (number == lastWave.size())
+      lastWave.push_back(-1);
+    return lastWave[number];
+  };
+  size_t next = 0;
+  out.reserve(schedule.copies.size());
+  for (const auto &[copy, wave] : schedule.copies) {
+    for (; next < schedule.moves.size() && schedule.moves[next].wave <= wave;
+         ++next) {
+      const ScheduledMove &entry = schedule.moves[next];
+      for (int64_t device : {entry.move.source, entry.move.destination})
+        lastOf(device) = entry.wave;
     }
-  std::sort(groups.begin(), groups.end());
-  for (const auto &[copy, wave] : schedule.copies)
     out.push_back({wave, copy.device,
                    copy.box.volume() * elementBytes[copy.flow],
-                   std::binary_search(groups.begin(), groups.end(),
-                                      std::pair(wave, copy.device))});
+                   lastOf(copy.device) == wave});
+  }
   return out;
 }
 

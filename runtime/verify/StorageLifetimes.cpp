@@ -149,8 +149,8 @@ StorageLifetimes::StorageLifetimes(const PlanCommon &common,
 }
 
 /// A shard has few groups of states.
-StorageLifetimes::Events &
-StorageLifetimes::eventsOf(Side side, uint32_t shard, unsigned state) {
+StorageLifetimes::Events &StorageLifetimes::eventsOf(Side side, uint32_t shard,
+                                                     unsigned state) {
   OfShard &own = events[side == Side::Source][shard];
   auto at = std::find_if(own.begin(), own.end(), [&](const auto &other) {
     return other.first >= state;
