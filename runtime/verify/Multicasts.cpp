@@ -67,11 +67,31 @@ static void forEachInside(const std::vector<PassedOn::Place> &places,
   }
 }
 
+/// There is one, and all have as many dims.
+MulticastCounter::Bounds::Bounds(const std::vector<PassedOn::Place> &places)
+    : first(places.front()), last(first) {
+  for (const PassedOn::Place &place : places)
+    for (size_t dim = 0; dim < place.size(); ++dim) {
+      first[dim] = std::min(first[dim], place[dim]);
+      last[dim] = std::max(last[dim], place[dim]);
+    }
+}
+
+bool MulticastCounter::Bounds::meet(const Segment &segment) const {
+  for (size_t dim = 0; dim < first.size(); ++dim)
+    if (segment.offset[dim] > last[dim] ||
+        segment.offset[dim] + segment.size[dim] <= first[dim])
+      return false;
+  return true;
+}
+
 MulticastCounter::MulticastCounter(
     const std::vector<PassedOn::Elements> &passedOn)
     : passedOn(passedOn), ends(passedOn.size()) {
-  for (const PassedOn::Elements &elements : passedOn)
+  for (const PassedOn::Elements &elements : passedOn) {
+    bounds.emplace_back(elements.places);
     isSent.emplace_back(elements.places.size());
+  }
 }
 
 void MulticastCounter::addOne(const Segment &segment, uint32_t source,
@@ -82,10 +102,11 @@ void MulticastCounter::addOne(const Segment &segment, uint32_t source,
   for (; at != passedOn.end() && at->family == segment.family; ++at) {
     if (!steps.take())
       return;
-    if (!(at->states & segment.states))
+    auto number = size_t(at - passedOn.begin());
+    if (!(at->states & segment.states) || !bounds[number].meet(segment))
       continue;
-    std::vector<End> &own = ends[at - passedOn.begin()];
-    std::vector<bool> &sent = isSent[at - passedOn.begin()];
+    std::vector<End> &own = ends[number];
+    std::vector<bool> &sent = isSent[number];
     forEachInside(at->places, segment, 0, at->places.size(), 0,
                   [&](uint32_t place) {
                     if (!steps.take())

@@ -87,8 +87,16 @@ private:
   void addOne(const Segment &segment, uint32_t source, uint32_t destination,
               Steps &steps);
 
+  /// Where all places of some elements lie.
+  struct Bounds {
+    DimVector first, last;
+    explicit Bounds(const std::vector<PassedOn::Place> &places);
+    bool meet(const Segment &segment) const;
+  };
+
   const std::vector<PassedOn::Elements> &passedOn;
-  std::vector<std::vector<End>> ends; // as in `passedOn`
+  std::vector<Bounds> bounds; // as in `passedOn`
+  std::vector<std::vector<End>> ends;
   /// Whether the program at hand has sent the element.
   std::vector<std::vector<bool>> isSent;
 };
