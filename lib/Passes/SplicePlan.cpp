@@ -193,15 +193,15 @@ std::optional<std::string> Splicer::sketch(const SpliceEffort &effort) {
   if (auto why = spliceRoute(info, places, programs, effort, next.route))
     return why;
   findDevices(next);
-  next.busiestPort =
-      busiestPortOf(info, places, programs, next.devices, next.route);
+  const std::vector<TimedMessage> kept =
+      keptMessages(info, places, programs, next.devices, next.route);
+  next.busiestPort = busiestPortOf(info, kept, next.route);
   if (effort.asksFew && next.busiestPort > mostTimesBound() * boundOf(next))
     return std::nullopt;
   if (auto why = spliceWaves(info, places, programs, next.devices, next.route,
                              next.waves))
     return why;
-  next.atLeast =
-      secondsOf(info, places, programs, next.devices, next.route, next.waves);
+  next.atLeast = secondsOf(info, kept, next.waves);
   if (!draft || next.isBetterThan(*draft))
     draft = std::move(next);
   return std::nullopt;

@@ -13,33 +13,25 @@ namespace dt {
 
 namespace {
 
-/// Messages as the cost model has them; nothing is packed.
-class Messages {
-public:
-  explicit Messages(const TransitionInfo &info) : info(info) {}
+auto keyOf(const TimedMessage &message) {
+  return std::make_tuple(message.wave, message.source, message.destination);
+}
 
-  void add(int32_t wave, int64_t from, int64_t to, uint32_t flow,
-           const Box &box) {
-    pieces.push_back({wave, from, to,
-                      box.volume() * info.flowWidths()[flow].bytesPerElement,
-                      /*isPacked=*/false, /*isUnpacked=*/false});
-  }
-  /// Sorted by wave; the pieces of one message are one.
-  std::vector<TimedMessage> take();
+bool isBefore(const TimedMessage &a, const TimedMessage &b) {
+  return keyOf(a) < keyOf(b);
+}
 
-private:
-  static auto keyOf(const TimedMessage &message) {
-    return std::make_tuple(message.wave, message.source, message.destination);
-  }
+/// As the cost model has it; nothing is packed.
+TimedMessage timed(int32_t wave, int64_t from, int64_t to, int64_t bytes) {
+  return {wave, from, to, bytes, /*isPacked=*/false, /*isUnpacked=*/false};
+}
 
-  const TransitionInfo &info;
-  std::vector<TimedMessage> pieces;
-};
+int64_t bytesOf(const TransitionInfo &info, uint32_t flow, const Box &box) {
+  return box.volume() * info.flowWidths()[flow].bytesPerElement;
+}
 
-std::vector<TimedMessage> Messages::take() {
-  llvm::sort(pieces, [](const TimedMessage &a, const TimedMessage &b) {
-    return keyOf(a) < keyOf(b);
-  });
+/// The pieces of one message are one; they are sorted.
+void addUp(std::vector<TimedMessage> &pieces) {
   size_t count = 0;
   for (const TimedMessage &piece : pieces)
     if (count > 0 && keyOf(pieces[count - 1]) == keyOf(piece))
@@ -47,19 +39,34 @@ std::vector<TimedMessage> Messages::take() {
     else
       pieces[count++] = piece;
   pieces.resize(count);
-  return std::move(pieces);
 }
 
-/// What stays as it is.
-Messages keptMessages(const TransitionInfo &info, const ChangedPlaces &places,
-                      OldPrograms &programs, const std::set<int64_t> &devices,
-                      const SplicedRoute &route) {
-  Messages messages(info);
+std::vector<TimedMessage> withPieces(const std::vector<TimedMessage> &kept,
+                                     std::vector<TimedMessage> pieces) {
+  llvm::sort(pieces, isBefore);
+  std::vector<TimedMessage> all;
+  all.reserve(kept.size() + pieces.size());
+  std::merge(kept.begin(), kept.end(), pieces.begin(), pieces.end(),
+             std::back_inserter(all), isBefore);
+  addUp(all);
+  return all;
+}
+
+} // namespace
+
+std::vector<TimedMessage> keptMessages(const TransitionInfo &info,
+                                       const ChangedPlaces &places,
+                                       OldPrograms &programs,
+                                       const std::set<int64_t> &devices,
+                                       const SplicedRoute &route) {
+  std::vector<TimedMessage> out;
   auto addKept = [&](const OldMessage &message) {
+    int64_t bytes = 0;
     for (const OldPiece &piece : message.pieces)
       if (stays(places, route, message, piece))
-        messages.add(message.wave, message.from, message.to, piece.flow,
-                     piece.box);
+        bytes += bytesOf(info, piece.flow, piece.box);
+    if (bytes > 0)
+      out.push_back(timed(message.wave, message.from, message.to, bytes));
   };
   forEachMessageOf(devices, programs, addKept);
   forEachMessageOf(
@@ -67,29 +74,32 @@ Messages keptMessages(const TransitionInfo &info, const ChangedPlaces &places,
         if (!devices.count(message.from) && !devices.count(message.to))
           addKept(message);
       });
-  return messages;
+  llvm::sort(out, isBefore);
+  addUp(out);
+  return out;
 }
 
-} // namespace
-
-double busiestPortOf(const TransitionInfo &info, const ChangedPlaces &places,
-                     OldPrograms &programs, const std::set<int64_t> &devices,
+double busiestPortOf(const TransitionInfo &info,
+                     const std::vector<TimedMessage> &kept,
                      const SplicedRoute &route) {
-  Messages messages = keptMessages(info, places, programs, devices, route);
+  std::vector<TimedMessage> pieces;
   for (const Move &move : route.moves)
-    messages.add(/*wave=*/0, move.source, move.destination, move.flow,
-                 move.box);
-  auto ports = dtrt::busiestPorts(messages.take(), info.cluster);
+    pieces.push_back(timed(/*wave=*/0, move.source, move.destination,
+                           bytesOf(info, move.flow, move.box)));
+  auto ports =
+      dtrt::busiestPorts(withPieces(kept, std::move(pieces)), info.cluster);
   return std::max(ports.nic, ports.island);
 }
 
-double secondsOf(const TransitionInfo &info, const ChangedPlaces &places,
-                 OldPrograms &programs, const std::set<int64_t> &devices,
-                 const SplicedRoute &route, const SplicedWaves &waves) {
-  Messages messages = keptMessages(info, places, programs, devices, route);
+double secondsOf(const TransitionInfo &info,
+                 const std::vector<TimedMessage> &kept,
+                 const SplicedWaves &waves) {
+  std::vector<TimedMessage> pieces;
   for (const auto &[move, wave, relay] : waves.moves)
-    messages.add(wave, move.source, move.destination, move.flow, move.box);
-  return dtrt::predictSeconds(messages.take(), info.cluster);
+    pieces.push_back(timed(wave, move.source, move.destination,
+                           bytesOf(info, move.flow, move.box)));
+  return dtrt::predictSeconds(withPieces(kept, std::move(pieces)),
+                              info.cluster);
 }
 
 } // namespace dt

@@ -12,17 +12,23 @@
 
 namespace dt {
 
-// Of the messages of the changed devices, and of some others.
+/// What stays as it is of the messages of the changed devices, and of some
+/// others: by wave, sender and receiver.
+std::vector<TimedMessage> keptMessages(const TransitionInfo &info,
+                                       const ChangedPlaces &places,
+                                       OldPrograms &programs,
+                                       const std::set<int64_t> &devices,
+                                       const SplicedRoute &route);
 
-/// Seconds that a port carries bytes, whatever the waves.
-double busiestPortOf(const TransitionInfo &info, const ChangedPlaces &places,
-                     OldPrograms &programs, const std::set<int64_t> &devices,
+/// Seconds that a port carries bytes beside these, whatever the waves.
+double busiestPortOf(const TransitionInfo &info,
+                     const std::vector<TimedMessage> &kept,
                      const SplicedRoute &route);
 
 /// No plan with these waves is predicted to take less.
-double secondsOf(const TransitionInfo &info, const ChangedPlaces &places,
-                 OldPrograms &programs, const std::set<int64_t> &devices,
-                 const SplicedRoute &route, const SplicedWaves &waves);
+double secondsOf(const TransitionInfo &info,
+                 const std::vector<TimedMessage> &kept,
+                 const SplicedWaves &waves);
 
 } // namespace dt
 

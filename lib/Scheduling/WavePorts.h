@@ -24,6 +24,10 @@ struct WavePort {
     return std::tie(a.kind, a.inter, a.device) <
            std::tie(b.kind, b.inter, b.device);
   }
+  friend bool operator==(const WavePort &a, const WavePort &b) {
+    return std::tie(a.kind, a.inter, a.device) ==
+           std::tie(b.kind, b.inter, b.device);
+  }
 };
 
 /// Those of a message. The rail is another NIC than the sender's where it

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 #include <tuple>
 
@@ -790,20 +791,36 @@ void dt::sortWave(ScheduledMove *first, ScheduledMove *last) {
     *first++ = given[std::get<2>(key)];
 }
 
+/// The places of moves, wave by wave.
+static std::vector<size_t> placesByWave(const std::vector<ScheduledMove> &moves,
+                                        int32_t first, int32_t last) {
+  std::vector<size_t> starts(size_t(int64_t(last) - first) + 2), places;
+  for (const ScheduledMove &each : moves)
+    ++starts[size_t(each.wave - first) + 1];
+  std::partial_sum(starts.begin(), starts.end(), starts.begin());
+  places.resize(moves.size());
+  for (size_t i = 0; i < moves.size(); ++i)
+    places[starts[size_t(moves[i].wave - first)]++] = i;
+  return places;
+}
+
 /// Waves mostly ascend already: wave by wave, what is sorted stays in cache.
 /// Moves are large: each is moved once.
 static void sortByWave(std::vector<ScheduledMove> &moves) {
-  std::vector<std::pair<int32_t, size_t>> order;
-  order.reserve(moves.size());
-  for (const ScheduledMove &each : moves)
-    order.emplace_back(each.wave, order.size());
-  if (std::is_sorted(order.begin(), order.end()))
+  auto isEarlier = [](const ScheduledMove &a, const ScheduledMove &b) {
+    return a.wave < b.wave;
+  };
+  if (std::is_sorted(moves.begin(), moves.end(), isEarlier))
     return;
-  std::sort(order.begin(), order.end());
+  auto [first, last] =
+      std::minmax_element(moves.begin(), moves.end(), isEarlier);
+  // A number for each wave, where there are not more of these than moves.
+  if (uint64_t(int64_t(last->wave) - first->wave) > moves.size())
+    return std::stable_sort(moves.begin(), moves.end(), isEarlier);
   std::vector<ScheduledMove> sorted;
   sorted.reserve(moves.size());
-  for (auto [wave, number] : order)
-    sorted.push_back(std::move(moves[number]));
+  for (size_t place : placesByWave(moves, first->wave, last->wave))
+    sorted.push_back(std::move(moves[place]));
   moves = std::move(sorted);
 }
 

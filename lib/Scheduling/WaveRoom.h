@@ -5,8 +5,7 @@
 
 #include "WavePorts.h"
 
-#include <map>
-#include <set>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -22,6 +21,7 @@ public:
   /// What a message of a pair needs room in.
   struct Users {
     DevicePair pair;
+    std::vector<bool> *waves; // that it has messages in
     struct Need {
       std::vector<uint8_t> *counts; // by wave
       int64_t most;
@@ -38,13 +38,23 @@ public:
   void take(const Users &users, int32_t wave);
 
 private:
+  struct Hash {
+    size_t operator()(const WavePort &port) const {
+      return size_t(port.device) << 3 | size_t(port.kind) << 1 |
+             size_t(port.inter);
+    }
+    size_t operator()(const DevicePair &pair) const {
+      return size_t(pair.first) << 32 ^ size_t(pair.second);
+    }
+  };
+
   const Cluster &cluster;
-  std::map<WavePort, std::vector<uint8_t>> counts;
-  std::set<std::pair<int32_t, DevicePair>> pairs;
+  std::unordered_map<WavePort, std::vector<uint8_t>, Hash> counts;
+  std::unordered_map<DevicePair, std::vector<bool>, Hash> pairs;
 };
 
 inline WaveRoom::Users WaveRoom::usersOf(DevicePair pair) {
-  Users users = {pair, {}};
+  Users users = {pair, &pairs[pair], {}};
   size_t next = 0;
   for (const WavePort &port : portsOf(cluster, pair.first, pair.second))
     users.needs[next++] = {&counts[port], port.most};
@@ -55,7 +65,7 @@ inline bool WaveRoom::hasRoom(const Users &users, int32_t wave) const {
   for (const Users::Need &need : users.needs)
     if (!hasRoom(need, wave))
       return false;
-  return !pairs.count({wave, users.pair});
+  return size_t(wave) >= users.waves->size() || !(*users.waves)[size_t(wave)];
 }
 
 inline void WaveRoom::take(const Users &users, int32_t wave) {
@@ -64,7 +74,9 @@ inline void WaveRoom::take(const Users &users, int32_t wave) {
       own->resize(size_t(wave) + 1);
     ++(*own)[size_t(wave)];
   }
-  pairs.insert({wave, users.pair});
+  if (users.waves->size() <= size_t(wave))
+    users.waves->resize(size_t(wave) + 1);
+  (*users.waves)[size_t(wave)] = true;
 }
 
 } // namespace dt

@@ -4,6 +4,8 @@
 
 #include "dtrt/format/PlanWriter.h"
 
+#include <algorithm>
+
 namespace dtrt {
 
 namespace {
@@ -48,6 +50,11 @@ void VerifiedPrograms::prepare() {
   for (auto &[device, program] : state->programs)
     if (!program.numbers)
       program.numbers = table.numbersOf(program.shards);
+  KnownTogether::Programs programs;
+  for (const auto &[device, program] : state->programs)
+    programs.emplace_back(device, &program.totals);
+  std::sort(programs.begin(), programs.end());
+  state->together = std::make_shared<KnownTogether>(programs);
 }
 
 void VerifiedPrograms::State::forget() {
@@ -55,6 +62,7 @@ void VerifiedPrograms::State::forget() {
   bytes = 0;
   numbers = std::make_shared<ShardNumbers>();
   cells = KnownCells();
+  together = nullptr;
 }
 
 KnownPrograms::KnownPrograms(const PlanReader &plan, VerifiedPrograms *known)
@@ -66,6 +74,9 @@ KnownPrograms::KnownPrograms(const PlanReader &plan, VerifiedPrograms *known)
       state->numbers->bytes() > kMostShards)
     state->forget();
   state->against = std::move(against);
+  taken.together = state->together;
+  if (taken.together)
+    taken.isTaken.resize(taken.together->numPrograms());
   sourceRanks = ranksOf(plan.common().sourceDevices);
   destinationRanks = ranksOf(plan.common().destinationDevices);
 }
@@ -94,6 +105,8 @@ ShardTable KnownPrograms::table() const {
 }
 
 void KnownPrograms::reserve(ProgramTotals &out) const {
+  if (taken.together)
+    return;
   size_t sends = out.sends.size(), receives = out.receives.size();
   for (const auto &[device, program] : state->programs) {
     sends += program.totals.sends.size();
@@ -112,7 +125,13 @@ Result<const RankProgram *> KnownPrograms::take(uint32_t device,
     return nullptr;
   if (!known->numbers)
     known->numbers = out.shards.numbersOf(known->shards);
-  out.add(ProgramTotals(known->totals));
+  if (taken.together) {
+    taken.isTaken[taken.together->numberOf(device)] = true;
+    taken.totals.push_back(&known->totals);
+    out.addNumbers(known->totals);
+  } else {
+    out.add(ProgramTotals(known->totals));
+  }
   out.shards.add(device, *known->numbers);
   return &known->shards;
 }
@@ -130,6 +149,7 @@ Status KnownPrograms::add(const RankProgram &program, ProgramTotals found) {
   known.totals = std::move(found);
   known.totals.shards = ShardTable();
   std::lock_guard<std::mutex> lock(state->mutex);
+  state->together = nullptr;
   KnownProgram &own = state->programs[program.device];
   state->bytes += known.stored.size() - own.stored.size();
   own = std::move(known);

@@ -4,6 +4,7 @@
 #define DTRT_LIB_VERIFY_KNOWNPROGRAMS_H
 
 #include "CellShapes.h"
+#include "KnownTogether.h"
 #include "ProgramVerifier.h"
 #include "dtrt/format/PlanReader.h"
 #include "dtrt/verify/VerifiedPrograms.h"
@@ -28,8 +29,17 @@ struct VerifiedPrograms::State {
   size_t bytes = 0; // of their sections
   std::shared_ptr<ShardNumbers> numbers;
   KnownCells cells;
+  /// Of all these programs, where somebody has asked for it.
+  std::shared_ptr<const KnownTogether> together;
 
   void forget();
+};
+
+/// The programs of a plan that are known.
+struct TakenPrograms {
+  std::shared_ptr<const KnownTogether> together; // null: all is in the totals
+  std::vector<bool> isTaken;                     // by number there
+  std::vector<const ProgramTotals *> totals;     // of those
 };
 
 /// What is known of the programs of one plan.
@@ -45,6 +55,9 @@ public:
   /// Adds what is known of a device's program; its shards, without any
   /// instructions, or null where it has to be read. From one thread at a time.
   Result<const RankProgram *> take(uint32_t device, ProgramTotals &out);
+  /// What has been taken. Its ends, and what is passed on and carried, are not
+  /// in the totals where it is known together.
+  TakenPrograms takeTogether() { return std::move(taken); }
   /// From any thread. `found` is of this program alone.
   Status add(const RankProgram &program, ProgramTotals found);
   bool isAsked() const { return state != nullptr; }
@@ -55,6 +68,7 @@ private:
 
   const PlanReader &plan;
   VerifiedPrograms::State *state;
+  TakenPrograms taken;
   std::unordered_map<uint32_t, int64_t> sourceRanks, destinationRanks;
 };
 

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <iterator>
 #include <numeric>
-#include <set>
 #include <utility>
 
 namespace dtrt {
@@ -21,6 +20,13 @@ void PassedOn::add(PassedOn &&other) {
   for (auto &[key, places] : other.wanted) {
     auto &own = wanted[key];
     std::move(places.begin(), places.end(), std::back_inserter(own));
+  }
+}
+
+void PassedOn::add(const PassedOn &other) {
+  for (const auto &[key, places] : other.wanted) {
+    auto &own = wanted[key];
+    own.insert(own.end(), places.begin(), places.end());
   }
 }
 
@@ -61,11 +67,31 @@ static void forEachInside(const std::vector<PassedOn::Place> &places,
   }
 }
 
+/// There is one, and all have as many dims.
+MulticastCounter::Bounds::Bounds(const std::vector<PassedOn::Place> &places)
+    : first(places.front()), last(first) {
+  for (const PassedOn::Place &place : places)
+    for (size_t dim = 0; dim < place.size(); ++dim) {
+      first[dim] = std::min(first[dim], place[dim]);
+      last[dim] = std::max(last[dim], place[dim]);
+    }
+}
+
+bool MulticastCounter::Bounds::meet(const Segment &segment) const {
+  for (size_t dim = 0; dim < first.size(); ++dim)
+    if (segment.offset[dim] > last[dim] ||
+        segment.offset[dim] + segment.size[dim] <= first[dim])
+      return false;
+  return true;
+}
+
 MulticastCounter::MulticastCounter(
     const std::vector<PassedOn::Elements> &passedOn)
     : passedOn(passedOn), ends(passedOn.size()) {
-  for (const PassedOn::Elements &elements : passedOn)
+  for (const PassedOn::Elements &elements : passedOn) {
+    bounds.emplace_back(elements.places);
     isSent.emplace_back(elements.places.size());
+  }
 }
 
 void MulticastCounter::addOne(const Segment &segment, uint32_t source,
@@ -76,10 +102,11 @@ void MulticastCounter::addOne(const Segment &segment, uint32_t source,
   for (; at != passedOn.end() && at->family == segment.family; ++at) {
     if (!steps.take())
       return;
-    if (!(at->states & segment.states))
+    auto number = size_t(at - passedOn.begin());
+    if (!(at->states & segment.states) || !bounds[number].meet(segment))
       continue;
-    std::vector<End> &own = ends[at - passedOn.begin()];
-    std::vector<bool> &sent = isSent[at - passedOn.begin()];
+    std::vector<End> &own = ends[number];
+    std::vector<bool> &sent = isSent[number];
     forEachInside(at->places, segment, 0, at->places.size(), 0,
                   [&](uint32_t place) {
                     if (!steps.take())
@@ -95,8 +122,10 @@ void MulticastCounter::addOne(const Segment &segment, uint32_t source,
 /// forEach(fn) calls fn(segment, peer) for all that is sent, and ends where it
 /// returns false.
 template <typename ForEach>
-Status MulticastCounter::addAll(uint32_t device, uint64_t mostSteps,
-                                const ForEach &forEach) {
+Result<uint64_t> MulticastCounter::addAll(uint32_t device, uint64_t mostSteps,
+                                          const ForEach &forEach) {
+  if (passedOn.empty())
+    return uint64_t(0);
   Steps steps(mostSteps);
   std::vector<size_t> before;
   for (const std::vector<End> &own : ends)
@@ -109,9 +138,10 @@ Status MulticastCounter::addAll(uint32_t device, uint64_t mostSteps,
     for (size_t e = before[i]; e < ends[i].size(); ++e)
       isSent[i][placeOf(ends[i][e])] = false;
   Status status = steps.status();
-  return status.ok() ? status
-                     : makeError("device ", device, ": counting multicasts ",
-                                 status.message());
+  if (!status.ok())
+    return makeError("device ", device, ": counting multicasts ",
+                     status.message());
+  return steps.taken();
 }
 
 /// Calls fn(segment, peer) for all that the messages of a program carry, until
@@ -152,17 +182,21 @@ static void forEachSent(const PlanCommon &common, const RankProgram &program,
   }
 }
 
-Status MulticastCounter::addProgram(const PlanCommon &common,
-                                    const RankProgram &program,
-                                    uint64_t mostSteps) {
+Result<uint64_t> MulticastCounter::addProgram(const PlanCommon &common,
+                                              const RankProgram &program,
+                                              uint64_t mostSteps) {
   return addAll(program.device, mostSteps,
                 [&](const auto &add) { forEachSent(common, program, add); });
 }
 
-Status MulticastCounter::addCarried(const Carried &carried,
-                                    uint64_t mostSteps) {
+Result<uint64_t> MulticastCounter::addCarried(const Carried &carried,
+                                              uint64_t mostSteps) {
   return addAll(carried.device, mostSteps,
                 [&](const auto &add) { carried.forEach(add); });
+}
+
+std::vector<std::vector<MulticastCounter::End>> MulticastCounter::takeEnds() {
+  return std::exchange(ends, std::vector<std::vector<End>>(passedOn.size()));
 }
 
 std::vector<MulticastCounter::End>
@@ -180,8 +214,23 @@ MulticastCounter::takeByPlace(std::vector<MulticastCounter> &counters,
   return out;
 }
 
-uint64_t MulticastCounter::count(std::vector<MulticastCounter> &counters) {
-  std::set<std::vector<uint32_t>> sets;
+MulticastCounter::Devices MulticastCounter::sharersOf(End *first, End *last) {
+  std::sort(first, last);
+  bool isPassedOn = false;
+  Devices devices;
+  for (End *end = first; end != last; ++end) {
+    auto device = uint32_t(*end >> 1);
+    bool known = !devices.empty() && devices.back() == device;
+    isPassedOn |= known && *end != end[-1];
+    if (!known)
+      devices.push_back(device);
+  }
+  return isPassedOn ? devices : Devices();
+}
+
+std::set<MulticastCounter::Devices>
+MulticastCounter::sets(std::vector<MulticastCounter> &counters) {
+  std::set<Devices> out;
   for (size_t i = 0; !counters.empty() && i < counters[0].ends.size(); ++i) {
     std::vector<End> all = takeByPlace(counters, i);
     for (auto first = all.begin(), last = first; first != all.end();
@@ -189,21 +238,12 @@ uint64_t MulticastCounter::count(std::vector<MulticastCounter> &counters) {
       last = std::find_if(first, all.end(), [&](End end) {
         return placeOf(end) != placeOf(*first);
       });
-      std::sort(first, last);
-      bool isPassedOn = false;
-      std::vector<uint32_t> devices;
-      for (auto end = first; end != last; ++end) {
-        auto device = uint32_t(*end >> 1);
-        bool known = !devices.empty() && devices.back() == device;
-        isPassedOn |= known && *end != end[-1];
-        if (!known)
-          devices.push_back(device);
-      }
-      if (isPassedOn)
-        sets.insert(std::move(devices));
+      Devices devices = sharersOf(&*first, &*first + (last - first));
+      if (!devices.empty())
+        out.insert(std::move(devices));
     }
   }
-  return sets.size();
+  return out;
 }
 
 } // namespace dtrt

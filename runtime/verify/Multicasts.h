@@ -14,6 +14,7 @@
 #include "Steps.h"
 
 #include <map>
+#include <set>
 
 namespace dtrt {
 
@@ -32,6 +33,7 @@ public:
   void addSent(const Segment &segment);
   /// What another has seen.
   void add(PassedOn &&other);
+  void add(const PassedOn &other);
   bool empty() const { return wanted.empty(); }
   /// All of it, by family; places ascend, each once. Leaves nothing here.
   std::vector<Elements> take();
@@ -47,36 +49,54 @@ public:
   /// The elements, as `PassedOn::take` gives them, must outlive this.
   explicit MulticastCounter(const std::vector<PassedOn::Elements> &passedOn);
 
-  /// The messages that one program sends. Fails when that takes too many steps,
-  /// each of which may leave two ends in memory.
-  Status addProgram(const PlanCommon &common, const RankProgram &program,
-                    uint64_t mostSteps);
+  /// The messages that one program sends; the steps that it took. Fails when
+  /// these are too many, each of which may leave two ends in memory.
+  Result<uint64_t> addProgram(const PlanCommon &common,
+                              const RankProgram &program, uint64_t mostSteps);
   /// The same, by what its messages carry.
-  Status addCarried(const Carried &carried, uint64_t mostSteps);
-  /// How many sets of devices share what some of them pass on, by counters of
-  /// the same elements; leaves nothing in them.
-  static uint64_t count(std::vector<MulticastCounter> &counters);
+  Result<uint64_t> addCarried(const Carried &carried, uint64_t mostSteps);
 
-private:
   /// A device that has to do with an element: the place of the element, which
   /// is below 2^31, the device, and whether it receives. There may be hundreds
   /// of millions.
   using End = uint64_t;
+  static size_t placeOf(End end) { return end >> 33; }
+  /// By number of the elements; leaves none here.
+  std::vector<std::vector<End>> takeEnds();
+
+  /// Devices that share something, ascending.
+  using Devices = std::vector<uint32_t>;
+  /// Those of the ends of one element, which it sorts, where one of them passes
+  /// it on; none elsewhere.
+  static Devices sharersOf(End *first, End *last);
+  /// Those of each element that is passed on, by counters of the same elements;
+  /// leaves nothing in them.
+  static std::set<Devices> sets(std::vector<MulticastCounter> &counters);
+
+private:
   static End makeEnd(uint32_t place, uint32_t device, bool receives) {
     return uint64_t(place) << 33 | uint64_t(device) << 1 | uint64_t(receives);
   }
-  static size_t placeOf(End end) { return end >> 33; }
   /// All ends of the elements of one number in `passedOn`, place by place;
   /// leaves none of them.
   static std::vector<End> takeByPlace(std::vector<MulticastCounter> &counters,
                                       size_t number);
   template <typename ForEach>
-  Status addAll(uint32_t device, uint64_t mostSteps, const ForEach &forEach);
+  Result<uint64_t> addAll(uint32_t device, uint64_t mostSteps,
+                          const ForEach &forEach);
   void addOne(const Segment &segment, uint32_t source, uint32_t destination,
               Steps &steps);
 
+  /// Where all places of some elements lie.
+  struct Bounds {
+    DimVector first, last;
+    explicit Bounds(const std::vector<PassedOn::Place> &places);
+    bool meet(const Segment &segment) const;
+  };
+
   const std::vector<PassedOn::Elements> &passedOn;
-  std::vector<std::vector<End>> ends; // as in `passedOn`
+  std::vector<Bounds> bounds; // as in `passedOn`
+  std::vector<std::vector<End>> ends;
   /// Whether the program at hand has sent the element.
   std::vector<std::vector<bool>> isSent;
 };

@@ -104,15 +104,26 @@ bool isPadding(const Family &family, const DimVector &offset) {
 
 } // namespace
 
+void sortEnds(std::vector<UnpairedEnd> &ends) {
+  std::sort(ends.begin(), ends.end(),
+            [](const UnpairedEnd &a, const UnpairedEnd &b) {
+              return pairKey(a) < pairKey(b);
+            });
+}
+
 void ProgramTotals::add(ProgramTotals &&other) {
   sends.insert(sends.end(), other.sends.begin(), other.sends.end());
   receives.insert(receives.end(), other.receives.begin(), other.receives.end());
-  copies.insert(copies.end(), other.copies.begin(), other.copies.end());
-  collectives.insert(collectives.end(), other.collectives.begin(),
-                     other.collectives.end());
   passedOn.add(std::move(other.passedOn));
   carried.insert(carried.end(), other.carried.begin(), other.carried.end());
   shards.add(std::move(other.shards));
+  addNumbers(other);
+}
+
+void ProgramTotals::addNumbers(const ProgramTotals &other) {
+  copies.insert(copies.end(), other.copies.begin(), other.copies.end());
+  collectives.insert(collectives.end(), other.collectives.begin(),
+                     other.collectives.end());
   for (auto sum :
        {&ProgramTotals::bytesDestination, &ProgramTotals::bytesLocal,
         &ProgramTotals::bytesInPlace, &ProgramTotals::bytesRelayed,

@@ -15,6 +15,7 @@
 
 #include <map>
 #include <memory>
+#include <tuple>
 #include <unordered_map>
 
 namespace dtrt {
@@ -31,6 +32,13 @@ struct UnpairedEnd {
   bool forward = false;    // sends what the group before has brought
   bool collective = false; // of a send: a part of a collective, no message
 };
+
+/// In the order of what pairs are looked for by: no program has two ends of one
+/// kind that are alike in it.
+inline auto pairKey(const UnpairedEnd &end) {
+  return std::make_tuple(end.wave, end.source, end.destination);
+}
+void sortEnds(std::vector<UnpairedEnd> &ends);
 
 /// What one device has of a library's collective.
 struct CollectivePart {
@@ -64,6 +72,8 @@ struct ProgramTotals {
   FeatureSet features = 0;
 
   void add(ProgramTotals &&other);
+  /// All but ends of messages, what is passed on or carried, and shards.
+  void addNumbers(const ProgramTotals &other);
 };
 
 /// Simulates one program, in program order.

@@ -27,6 +27,7 @@ public:
     return !spent();
   }
   bool spent() const { return left == 0; }
+  uint64_t taken() const { return most - left; }
   /// The error of a search that was ended.
   Status status() const {
     if (!spent())

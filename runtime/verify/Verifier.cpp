@@ -33,10 +33,6 @@ namespace dtrt {
 
 namespace {
 
-auto pairKey(const UnpairedEnd &end) {
-  return std::make_tuple(end.wave, end.source, end.destination);
-}
-
 Status unpaired(const UnpairedEnd &end, bool isSend) {
   uint32_t device = isSend ? end.source : end.destination;
   uint32_t peer = isSend ? end.destination : end.source;
@@ -62,13 +58,18 @@ Status checkPair(const UnpairedEnd &send, const UnpairedEnd &receive) {
   return {};
 }
 
-Status checkPairing(ProgramTotals &totals) {
-  auto before = [](const UnpairedEnd &a, const UnpairedEnd &b) {
-    return pairKey(a) < pairKey(b);
-  };
-  auto &sends = totals.sends, &receives = totals.receives;
-  std::sort(sends.begin(), sends.end(), before);
-  std::sort(receives.begin(), receives.end(), before);
+/// Puts the ends of all messages into order.
+void sortEnds(const TakenPrograms &taken, ProgramTotals &totals) {
+  if (taken.together)
+    return taken.together->addEnds(taken.isTaken, totals.sends,
+                                   totals.receives);
+  sortEnds(totals.sends);
+  sortEnds(totals.receives);
+}
+
+/// Of ends that are in order.
+Status checkPairing(const ProgramTotals &totals) {
+  const auto &sends = totals.sends, &receives = totals.receives;
   size_t s = 0, r = 0;
   while (s < sends.size() || r < receives.size()) {
     if (r == receives.size() ||
@@ -265,10 +266,11 @@ Result<std::vector<bool>> takeKnown(const PlanReader &plan,
   return taken;
 }
 
-/// Each program by itself.
+/// Each program by itself; `found` gets those that are known.
 Result<ProgramTotals> verifyPrograms(const PlanReader &plan,
                                      const Programs &programs,
-                                     const MeasureOptions &options) {
+                                     const MeasureOptions &options,
+                                     TakenPrograms &found) {
   constexpr uint64_t kMostCarried = uint64_t(64) << 20; // bytes remembered
   std::atomic<uint64_t> bytesCarried{0};
   std::vector<ProgramTotals> parts(programs.threads());
@@ -300,6 +302,7 @@ Result<ProgramTotals> verifyPrograms(const PlanReader &plan,
   for (size_t i = 1; i < parts.size(); ++i)
     totals.add(std::move(parts[i]));
   totals.shards.sort();
+  found = known.takeTogether();
   return totals;
 }
 
@@ -315,11 +318,35 @@ size_t numberOf(const PlanReader &plan, uint32_t device) {
                 devices.begin());
 }
 
+/// By what is known of those that are; none where that is not enough.
+std::optional<uint64_t> countKnownMulticasts(const PlanReader &plan,
+                                             const ProgramTotals &totals,
+                                             const TakenPrograms &taken) {
+  size_t remembered = taken.totals.size() + totals.carried.size();
+  if (!taken.together || !taken.together->multicasts() ||
+      remembered < plan.devices().size())
+    return std::nullopt;
+  std::vector<const Carried *> others;
+  for (const auto &one : totals.carried)
+    others.push_back(one.get());
+  return taken.together->multicasts()->count(
+      taken.isTaken, totals.passedOn, others,
+      [&](uint64_t items) { return mostMulticastSteps(plan, items); });
+}
+
 /// Goes a second time through what the programs, which are right, send: reads
 /// those again of which it was too much to be remembered.
 Result<uint64_t> countMulticasts(const PlanReader &plan,
                                  const Programs &programs,
+                                 const TakenPrograms &taken,
                                  ProgramTotals &totals) {
+  if (auto count = countKnownMulticasts(plan, totals, taken))
+    return *count;
+  for (const ProgramTotals *known : taken.totals) {
+    totals.passedOn.add(known->passedOn);
+    totals.carried.insert(totals.carried.end(), known->carried.begin(),
+                          known->carried.end());
+  }
   if (totals.passedOn.empty())
     return uint64_t(0);
   std::vector<PassedOn::Elements> elements = totals.passedOn.take();
@@ -328,18 +355,20 @@ Result<uint64_t> countMulticasts(const PlanReader &plan,
   std::vector<const Carried *> carried(plan.devices().size());
   for (const auto &one : totals.carried)
     carried[numberOf(plan, one->device)] = one.get();
-  DTRT_RETURN_IF_ERROR(
-      programs.forEachNumber([&](size_t thread, size_t i) -> Status {
-        if (carried[i])
-          return parts[thread].addCarried(
-              *carried[i], mostMulticastSteps(plan, carried[i]->items));
-        auto program = programs.read(i);
-        DTRT_RETURN_IF_ERROR(program);
-        return parts[thread].addProgram(
-            plan.common(), *program,
-            mostMulticastSteps(plan, Steps::itemsOf(*program)));
-      }));
-  return MulticastCounter::count(parts);
+  DTRT_RETURN_IF_ERROR(programs.forEachNumber([&](size_t thread,
+                                                  size_t i) -> Status {
+    if (carried[i])
+      return parts[thread]
+          .addCarried(*carried[i], mostMulticastSteps(plan, carried[i]->items))
+          .status();
+    auto program = programs.read(i);
+    DTRT_RETURN_IF_ERROR(program);
+    return parts[thread]
+        .addProgram(plan.common(), *program,
+                    mostMulticastSteps(plan, Steps::itemsOf(*program)))
+        .status();
+  }));
+  return uint64_t(MulticastCounter::sets(parts).size());
 }
 
 template <typename Value, typename Work>
@@ -371,10 +400,12 @@ void doBoth(size_t threads, const First &first, const Second &second) {
 /// What all programs say together, each of which is right, and the plan's
 /// numbers but multicasts.
 Result<PlanSummary> verifyTogether(const PlanReader &plan,
+                                   const TakenPrograms &taken,
                                    ProgramTotals &totals, KnownCells *known) {
   DTRT_RETURN_IF_ERROR(checkRanks(plan.common(), totals));
   // Then the two ends of what one brings are of one collective.
   DTRT_RETURN_IF_ERROR(checkCollectives(plan.common(), totals.collectives));
+  sortEnds(taken, totals);
   Status paired = checkPairing(totals);
   if (!paired.ok()) {
     // Ends in different waves may wait on each other: then say so.
@@ -399,7 +430,8 @@ Result<Verified> verifyAll(const PlanReader &plan,
   auto stored = plan.storedPrograms();
   DTRT_RETURN_IF_ERROR(stored);
   Programs programs(plan, *stored);
-  auto verified = verifyPrograms(plan, programs, options);
+  TakenPrograms taken;
+  auto verified = verifyPrograms(plan, programs, options, taken);
   DTRT_RETURN_IF_ERROR(verified);
   ProgramTotals &totals = *verified;
   totals.features |= stored->features;
@@ -410,11 +442,11 @@ Result<Verified> verifyAll(const PlanReader &plan,
       programs.threads(),
       [&] {
         summary = withinMemory<PlanSummary>(
-            [&] { return verifyTogether(plan, totals, known); });
+            [&] { return verifyTogether(plan, taken, totals, known); });
       },
       [&] {
         multicasts = withinMemory<uint64_t>(
-            [&] { return countMulticasts(plan, programs, totals); });
+            [&] { return countMulticasts(plan, programs, taken, totals); });
       });
   DTRT_RETURN_IF_ERROR(*summary);
   DTRT_RETURN_IF_ERROR(*multicasts);

@@ -36,13 +36,13 @@ uint64_t count(const TestPlan &plan, bool fromLists) {
   std::vector<PassedOn::Elements> elements = passedOn.take();
   std::vector<MulticastCounter> counters(1, MulticastCounter(elements));
   for (size_t i = 0; i < totals.size(); ++i) {
-    Status status =
+    auto steps =
         fromLists
             ? counters[0].addCarried(*totals[i].carried.at(0), 1 << 20)
             : counters[0].addProgram(plan.common, plan.programs[i], 1 << 20);
-    EXPECT_TRUE(status.ok()) << status.message();
+    EXPECT_TRUE(steps.ok()) << steps.status().message();
   }
-  return MulticastCounter::count(counters);
+  return MulticastCounter::sets(counters).size();
 }
 
 } // namespace

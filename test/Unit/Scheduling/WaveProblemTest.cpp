@@ -686,6 +686,21 @@ TEST(WaveBound, HoldsForWhatIsExact) {
 }
 
 // Rows of a shard are one run, columns are none, and two pieces are none.
+TEST(WaveProblem, SortsMessagesInFewWavesAndInMany) {
+  for (int32_t apart : {1, 1 << 30}) {
+    std::vector<ScheduledMove> moves = {
+        {{0, 0, 1, 0, box(0, 1)}, apart},  {{0, 0, 0, 2, box(1, 2)}, apart},
+        {{0, 0, 0, 1, box(2, 3)}, apart},  {{0, 0, 3, 0, box(3, 4)}, -apart},
+        {{0, 0, 0, 1, box(4, 5)}, apart},  {{0, 0, 2, 1, box(5, 6)}, 0},
+        {{0, 0, 0, 1, box(6, 7)}, -apart}, {{0, 0, 0, 1, box(7, 8)}, apart}};
+    sortByMessage(moves);
+    std::vector<int64_t> order;
+    for (const ScheduledMove &each : moves)
+      order.push_back(each.move.box[0].lo);
+    EXPECT_EQ(order, (std::vector<int64_t>{6, 3, 5, 2, 4, 7, 1, 0}));
+  }
+}
+
 TEST(WaveProblem, RunsAreNotPacked) {
   std::vector<Holding> whole = gridHoldings({64, 64}, 1, 1, 1, 0);
   std::vector<Holding> other = gridHoldings({64, 64}, 1, 1, 1, 1);
