@@ -951,25 +951,25 @@ bool Router::gatherOnRails(const Groups &groups) {
   int64_t largest = 0;
   for (const auto &[key, group] : groups)
     largest = std::max(largest, bytesOf(group));
-  RailCut shape = gather->bestCut(largest, options.mostRoundMoves, cluster);
+  GatherCut shape = gather->bestCut(largest, options.mostRoundMoves, cluster);
   std::vector<EvenCut> parts;
   std::vector<int64_t> holder; // by part
   for (const auto &[key, group] : groups) {
-    parts.emplace_back(boxesOf(group), widths, shape.blocks);
+    parts.emplace_back(boxesOf(group), widths, shape.cells);
     holder.push_back(key.first.front());
   }
   auto run = [&](int64_t first, int64_t last) {
     FlowBoxes out;
     for (int64_t end; first < last; first = end) {
-      int64_t part = first / shape.blocks, begin = part * shape.blocks;
-      end = std::min(last, begin + shape.blocks);
+      int64_t part = first / shape.cells, begin = part * shape.cells;
+      end = std::min(last, begin + shape.cells);
       const FlowBoxes &own = parts[part].run(first - begin, end - begin);
       out.insert(out.end(), own.begin(), own.end());
     }
     return out;
   };
   for (const RailStep &step : gather->steps(shape)) {
-    bool holds = holder[step.first / shape.blocks] == step.source;
+    bool holds = holder[step.first / shape.cells] == step.source;
     FlowBoxes boxes = run(step.first, step.last);
     if (!holds)
       boxes = joinedArrived(std::move(boxes));
