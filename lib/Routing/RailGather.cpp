@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 using namespace dt;
 
@@ -13,7 +14,7 @@ namespace {
 
 /// A part has so many cells for each message that its holder sends inside: what
 /// goes beside these is rounded to cells.
-constexpr int64_t kCellsPerMessage = 8;
+constexpr int64_t kCellsPerMessage = 16;
 /// More slices to a part take too many rounds.
 constexpr int64_t kMostSlices = 8;
 
@@ -24,7 +25,7 @@ std::vector<int64_t> teamsFor(int64_t rails, bool isWhole) {
 
 } // namespace
 
-GatherCut RailGather::cutInto(int64_t slices, int64_t firstCut,
+GatherCut RailGather::cutInto(int64_t slices, int64_t firstCut, bool halvesLast,
                               double inside) const {
   GatherCut cut = {kCellsPerMessage * (rails() - 1), {}, inside};
   for (int64_t away = 1; away < int64_t(nodes.size()); ++away) {
@@ -32,6 +33,12 @@ GatherCut RailGather::cutInto(int64_t slices, int64_t firstCut,
     std::vector<int64_t> &sizes = cut.slices.emplace_back();
     for (int64_t i = 0; i < count; ++i)
       sizes.push_back(cut.cells * (i + 1) / count - cut.cells * i / count);
+  }
+  if (halvesLast) {
+    int64_t &size = cut.slices.back().back();
+    int64_t half = size / 2;
+    size -= half;
+    cut.slices.back().push_back(half);
   }
   return cut;
 }
@@ -127,7 +134,104 @@ void RailGather::addInside(const GatherCut &cut, const Round &round,
   }
 }
 
+bool RailGather::canGoByNode() const {
+  bool isPower = (rails() & (rails() - 1)) == 0;
+  return isPower && rails() >= 4 && int64_t(nodes.size()) <= rails();
+}
+
+/// What the devices of each node get of each other. Four devices:
+///
+///   round   0    1    2
+///   to 0    1    3    2      parts, from 1, 2 and 3
+std::vector<RailStep> RailGather::within() const {
+  std::vector<RailStep> out;
+  auto get = [&](int64_t place, int64_t from, int64_t first, int64_t count,
+                 int64_t round) {
+    for (size_t node = 0; node < nodes.size(); ++node) {
+      int64_t part = int64_t(node) * rails() + first;
+      out.push_back(
+          {part, part + count, round, nodes[node][from], nodes[node][place]});
+    }
+  };
+  int64_t round = 0;
+  for (int64_t place = 0; place < rails(); ++place)
+    get(place, place ^ 1, place ^ 1, 1, round);
+  for (int64_t team = 2; team < rails(); team *= 2) {
+    int64_t half = team / 2;
+    for (int64_t other : {team, team + half}) {
+      ++round;
+      for (int64_t place = 0; place < rails(); ++place) {
+        int64_t from = place ^ other;
+        get(place, from, (from ^ half) / half * half, half, round);
+      }
+    }
+  }
+  return out;
+}
+
+/// The device at a node's place there: its own part, and all that it got.
+std::vector<RailStep>
+RailGather::between(const std::vector<RailStep> &within) const {
+  std::vector<RailStep> out;
+  auto numNodes = int64_t(nodes.size());
+  std::map<int64_t, int64_t> peers; // by sender
+  for (int64_t node = 0; node < numNodes; ++node)
+    for (int64_t to = 0; to < numNodes; ++to)
+      if (to != node) {
+        int64_t part = node * rails() + to;
+        peers[nodes[node][to]] = nodes[to][node];
+        out.push_back({part, part + 1, 0, nodes[node][to], nodes[to][node]});
+      }
+  for (const RailStep &step : within)
+    if (auto peer = peers.find(step.destination); peer != peers.end())
+      out.push_back({step.first, step.last, step.round + 1, step.destination,
+                     peer->second});
+  return out;
+}
+
+/// Whole nodes' parts, of which the device at a node's place has that node's.
+void RailGather::exchangeNodes(int64_t round,
+                               std::vector<RailStep> &out) const {
+  auto numNodes = int64_t(nodes.size());
+  for (int64_t team = 1; team < rails(); team *= 2) {
+    for (int64_t node = 0; node < numNodes; ++node)
+      for (int64_t place = 0; place < rails(); ++place) {
+        int64_t first = place / team * team;
+        int64_t last = std::min(first + team, numNodes);
+        auto send = [&](std::pair<int64_t, int64_t> run, int64_t later) {
+          if (run.first < run.second)
+            out.push_back({run.first * rails(), run.second * rails(),
+                           round + later, nodes[node][place],
+                           nodes[node][place ^ team]});
+        };
+        // Around its own, and more of them first.
+        std::pair before(first, std::clamp(node, first, std::max(first, last)));
+        std::pair behind(std::max(first, node + 1), last);
+        if (before.second - before.first < behind.second - behind.first)
+          std::swap(before, behind);
+        send(before, 0);
+        send(behind, 1);
+      }
+    // In two messages where a team is of three nodes or more.
+    round += team > 2 ? 2 : 1;
+  }
+}
+
+std::vector<RailStep> RailGather::byNode() const {
+  std::vector<RailStep> out = within();
+  int64_t round = out.back().round + 2;
+  for (const RailStep &step : between(out))
+    out.push_back(step);
+  exchangeNodes(round, out);
+  std::stable_sort(
+      out.begin(), out.end(),
+      [](const RailStep &a, const RailStep &b) { return a.round < b.round; });
+  return out;
+}
+
 std::vector<RailStep> RailGather::steps(const GatherCut &cut) const {
+  if (cut.slices.empty())
+    return byNode();
   std::vector<RailStep> out;
   auto numNodes = int64_t(nodes.size());
   int64_t number = 0, own = 0;
@@ -164,14 +268,30 @@ double RailGather::seconds(const GatherCut &cut, double partBytes,
   return out;
 }
 
+/// Each round is as long as its longest message.
+double RailGather::secondsByNode(double partBytes,
+                                 const Cluster &cluster) const {
+  std::map<int64_t, double> longest; // by round
+  for (const RailStep &step : byNode()) {
+    double &seconds = longest[step.round];
+    seconds = std::max(
+        seconds, double(step.last - step.first) * partBytes /
+                     cluster.bytesPerSecond(step.source, step.destination));
+  }
+  double sum = 0;
+  for (auto [round, seconds] : longest)
+    sum += cluster.waveSeconds() + seconds;
+  return sum;
+}
+
 GatherCut RailGather::bestCut(int64_t partBytes, int64_t mostSteps,
                               const Cluster &cluster) const {
   double inside = cluster.bytesPerSecond(/*interNode=*/false) /
                   cluster.bytesPerSecond(/*interNode=*/true);
   GatherCut best;
   double least = 0;
-  auto judge = [&](int64_t slices, int64_t firstCut) {
-    GatherCut cut = cutInto(slices, firstCut, inside);
+  auto judge = [&](int64_t slices, int64_t firstCut, bool halvesLast) {
+    GatherCut cut = cutInto(slices, firstCut, halvesLast, inside);
     int64_t steps =
         2 * int64_t(nodes.size()) * rails() * int64_t(rounds(cut).size());
     if (!best.slices.empty() && steps > mostSteps)
@@ -182,13 +302,16 @@ GatherCut RailGather::bestCut(int64_t partBytes, int64_t mostSteps,
     best = cut;
     least = time;
   };
-  judge(1, 1);
+  judge(1, 1, false);
   // Behind the first exchanges cutting gains nothing: what came before them is
   // still to be exchanged.
   auto last = int64_t(nodes.size()) - 1;
   for (int64_t slices = 2; slices <= kMostSlices; ++slices)
     for (int64_t firstCut = last; firstCut > std::max<int64_t>(0, last - 4);
          --firstCut)
-      judge(slices, firstCut);
+      for (bool halvesLast : {false, true})
+        judge(slices, firstCut, halvesLast);
+  if (canGoByNode() && secondsByNode(double(partBytes), cluster) < least)
+    return {1, {}, inside};
   return best;
 }

@@ -108,8 +108,11 @@ std::vector<RoundMessage> RoundScheduler::messages() {
     const Move &move = moves[i];
     int64_t round = roundOf(i);
     bool isLast = round == std::numeric_limits<int64_t>::max();
-    RoundMessage &message =
-        byKey[{round, move.source, move.destination, isLast ? i : 0}];
+    // 1: what a holder sends, apart from what it passes on.
+    uint32_t kind = isLast ? i + 2 : isApart && move.hop == 0;
+    RoundMessage &message = byKey[{round, move.source, move.destination, kind}];
+    Key other = {round, move.source, move.destination, 1 - kind};
+    hasCutApart |= isApart && kind < 2 && byKey.count(other) > 0;
     message.round = round;
     message.source = move.source;
     message.destination = move.destination;

@@ -21,7 +21,18 @@
 //   inside   of 1               of 5               of 3
 //
 // This takes as long as a part takes to all other nodes, and one exchange.
-// Short parts take fewer rounds if they are passed on (RoundTree.h).
+//
+// Short parts take fewer rounds by *node*, where devices of a node are a power
+// of two and nodes are no more than these:
+//
+//   within   all of a node get all parts of it: in teams that double, the half
+//            of the others' that its sender is not in, so that all is a run
+//   between  the device at a node's place sends it all that its own node has,
+//            its own part first, the others a round after they came
+//   inside   each device has another node's parts, and all exchange them in
+//            teams that double, in one message or, around their own, in two
+//
+// Shorter ones are best passed on with their senders' own (RoundTree.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,7 +44,8 @@
 namespace dt {
 
 /// How parts are cut: into cells, which slices are of. By how far a node is,
-/// the first by 1: how many of its parts' cells each slice has.
+/// the first by 1: how many of its parts' cells each slice has. Where there are
+/// none, parts are of one cell and go by node.
 struct GatherCut {
   int64_t cells = 1;
   std::vector<std::vector<int64_t>> slices = {};
@@ -50,8 +62,10 @@ public:
 
   int64_t rails() const { return int64_t(nodes.front().size()); }
   /// Whole parts, but those of the nodes so far away as `firstCut` and farther
-  /// in so many slices. `inside`: GatherCut's.
-  GatherCut cutInto(int64_t slices, int64_t firstCut, double inside) const;
+  /// in so many slices; the last slice of all once more in two where it is
+  /// halved. `inside`: GatherCut's.
+  GatherCut cutInto(int64_t slices, int64_t firstCut, bool halvesLast,
+                    double inside) const;
   /// All that is sent, by round, but for what devices send of their own part
   /// inside their node: that may be in any. Parts are numbered by node and then
   /// by place, and cells by part.
@@ -72,12 +86,18 @@ private:
     int64_t cellsInside() const { return parts * (end - begin); }
   };
 
+  bool canGoByNode() const;
+  std::vector<RailStep> within() const;
+  std::vector<RailStep> between(const std::vector<RailStep> &within) const;
+  std::vector<RailStep> byNode() const;
+  void exchangeNodes(int64_t round, std::vector<RailStep> &out) const;
   std::vector<Round> exchange(const GatherCut &cut) const;
   std::vector<Round> rounds(const GatherCut &cut) const;
   void addInside(const GatherCut &cut, const Round &round, int64_t number,
                  std::vector<RailStep> &out) const;
   double seconds(const GatherCut &cut, double partBytes,
                  const Cluster &cluster) const;
+  double secondsByNode(double partBytes, const Cluster &cluster) const;
 };
 
 } // namespace dt
