@@ -103,7 +103,7 @@ bool NodeScatter::match(int64_t to, std::vector<bool> &seen) {
 
 void NodeScatter::sendOthers() {
   offers.assign(devices, {});
-  for (int64_t unit = oldest; unit < known(); ++unit)
+  for (int64_t unit = known(); unit-- > oldest;)
     for (int64_t to = 1; to < devices; ++to)
       if (mayGet(unit, to))
         for (int64_t from : owners[unit])

@@ -6,10 +6,11 @@
 //
 // The holder sends a new unit in each round, to who needs it first. Who else
 // needs it gets it in the next rounds, and all others as ports are free: in
-// each round as many messages as can be (a matching), of the oldest units. That
-// takes a few rounds more than there are units, as a broadcast in the fewest
-// rounds does (Circulant.h), but there the devices that have a unit early
-// differ from unit to unit.
+// each round as many messages as can be (a matching), of the newest units. So
+// units are passed on at once, and the rounds in which they come can be told
+// from that. All takes a few rounds more than there are units, as a broadcast
+// in the fewest rounds does (Circulant.h), but there the devices that have a
+// unit early differ from unit to unit.
 //
 //===----------------------------------------------------------------------===//
 

@@ -25,19 +25,22 @@ std::vector<int64_t> teamsFor(int64_t rails, bool isWhole) {
 
 } // namespace
 
-GatherCut RailGather::cutInto(int64_t slices, int64_t firstCut, bool halvesLast,
-                              double inside) const {
-  GatherCut cut = {kCellsPerMessage * (rails() - 1), {}, inside};
+int64_t RailGather::usualCells() const {
+  return kCellsPerMessage * (rails() - 1);
+}
+
+GatherCut RailGather::cutInto(int64_t cells, int64_t slices, int64_t firstCut,
+                              bool halvesLast, double inside) const {
+  GatherCut cut = {cells, {}, inside};
   for (int64_t away = 1; away < int64_t(nodes.size()); ++away) {
-    int64_t count = away < firstCut ? 1 : slices;
+    int64_t count = away < firstCut ? 1 : std::min(slices, cells);
     std::vector<int64_t> &sizes = cut.slices.emplace_back();
     for (int64_t i = 0; i < count; ++i)
       sizes.push_back(cut.cells * (i + 1) / count - cut.cells * i / count);
   }
-  if (halvesLast) {
-    int64_t &size = cut.slices.back().back();
-    int64_t half = size / 2;
-    size -= half;
+  int64_t &last = cut.slices.back().back();
+  if (int64_t half = last / 2; halvesLast && half > 0) {
+    last -= half;
     cut.slices.back().push_back(half);
   }
   return cut;
@@ -285,13 +288,13 @@ double RailGather::secondsByNode(double partBytes,
 }
 
 GatherCut RailGather::bestCut(int64_t partBytes, int64_t mostSteps,
-                              const Cluster &cluster) const {
+                              int64_t cells, const Cluster &cluster) const {
   double inside = cluster.bytesPerSecond(/*interNode=*/false) /
                   cluster.bytesPerSecond(/*interNode=*/true);
   GatherCut best;
   double least = 0;
   auto judge = [&](int64_t slices, int64_t firstCut, bool halvesLast) {
-    GatherCut cut = cutInto(slices, firstCut, halvesLast, inside);
+    GatherCut cut = cutInto(cells, slices, firstCut, halvesLast, inside);
     int64_t steps =
         2 * int64_t(nodes.size()) * rails() * int64_t(rounds(cut).size());
     if (!best.slices.empty() && steps > mostSteps)

@@ -61,18 +61,20 @@ public:
   std::vector<Devices> nodes;
 
   int64_t rails() const { return int64_t(nodes.front().size()); }
+  /// Into how many cells parts are best cut where they can be cut anywhere.
+  int64_t usualCells() const;
   /// Whole parts, but those of the nodes so far away as `firstCut` and farther
-  /// in so many slices; the last slice of all once more in two where it is
-  /// halved. `inside`: GatherCut's.
-  GatherCut cutInto(int64_t slices, int64_t firstCut, bool halvesLast,
-                    double inside) const;
+  /// in so many slices, or as many as there are cells; the last slice of all
+  /// once more in two where it is halved. `inside`: GatherCut's.
+  GatherCut cutInto(int64_t cells, int64_t slices, int64_t firstCut,
+                    bool halvesLast, double inside) const;
   /// All that is sent, by round, but for what devices send of their own part
   /// inside their node: that may be in any. Parts are numbered by node and then
   /// by place, and cells by part.
   std::vector<RailStep> steps(const GatherCut &cut) const;
-  /// How parts of so many bytes are best cut with `mostSteps` at most, or not
-  /// into slices.
-  GatherCut bestCut(int64_t partBytes, int64_t mostSteps,
+  /// How parts of so many bytes and cells are best cut with `mostSteps` at
+  /// most, or not into slices.
+  GatherCut bestCut(int64_t partBytes, int64_t mostSteps, int64_t cells,
                     const Cluster &cluster) const;
 
 private:

@@ -71,12 +71,12 @@ TEST(RailGather, AllGetAllOnce) {
   for (int trial = 0; trial < 200; ++trial) {
     RailGather gather = gatherOf(number(2, 6), number(2, 9));
     SCOPED_TRACE("trial " + std::to_string(trial));
-    GatherCut cut =
-        gather.bestCut(int64_t(1) << number(8, 28), 4096, Cluster());
+    GatherCut cut = gather.bestCut(int64_t(1) << number(8, 28), 4096,
+                                   number(1, 200), Cluster());
     expectRight(gather, cut);
     expectRight(gather,
-                gather.cutInto(number(1, 5), number(1, 6), number(0, 1) == 1,
-                               double(number(1, 12))));
+                gather.cutInto(number(1, 99), number(1, 5), number(1, 6),
+                               number(0, 1) == 1, double(number(1, 12))));
     RailGather powers = gatherOf(number(2, 4), 4 << number(0, 1));
     expectRight(powers, {1, {}, 1});
   }
@@ -90,7 +90,7 @@ TEST(RailGather, ThreeNodesOfTwo) {
                                                      {1, 1, 80, 96},
                                                      {1, 2, 32, 48},
                                                      {2, 1, 48, 64}};
-  for (const RailStep &step : gather.steps(gather.cutInto(1, 1, false, 8)))
+  for (const RailStep &step : gather.steps(gather.cutInto(16, 1, 1, false, 8)))
     if (step.destination == 0)
       got.push_back({step.round, step.source, step.first, step.last});
   std::sort(got.begin(), got.end());
