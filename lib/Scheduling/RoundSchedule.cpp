@@ -3,7 +3,6 @@
 #include "dt/Scheduling/RoundSchedule.h"
 
 #include "Feeds.h"
-#include "dt/Cost/SameSeconds.h"
 
 #include <algorithm>
 #include <array>
@@ -213,24 +212,18 @@ std::vector<ScheduledMove> RoundScheduler::run() {
   return scheduled;
 }
 
-} // namespace
-
-std::optional<std::string> dt::scheduleRounds(const WaveProblem &problem,
-                                              const WaveOptions &,
-                                              WaveSchedule &schedule) {
+std::optional<std::string> inRounds(const WaveProblem &problem, bool isApart,
+                                    WaveSchedule &schedule) {
   if (auto error = refuseStorage(problem))
     return error;
   if (problem.moves.size() > kMostMoves)
     return "has " + std::to_string(problem.moves.size()) +
            " moves, more than the limit of " + std::to_string(kMostMoves) +
            " for rounds";
-  RoundScheduler apart(problem, /*isApart=*/true);
-  schedule.moves = apart.run();
-  if (apart.cutsApart()) {
-    auto joined = RoundScheduler(problem, /*isApart=*/false).run();
-    if (!isFaster(problem.seconds(schedule.moves), problem.seconds(joined)))
-      schedule.moves = std::move(joined);
-  }
+  RoundScheduler scheduler(problem, isApart);
+  schedule.moves = scheduler.run();
+  if (isApart && !scheduler.cutsApart())
+    return "has no holder that sends several moves as one message";
   int64_t needed = 0;
   for (auto [device, bytes] : arenaBytes(problem.messages(schedule.moves)))
     needed = std::max(needed, bytes);
@@ -238,4 +231,18 @@ std::optional<std::string> dt::scheduleRounds(const WaveProblem &problem,
     return refuseStaging(problem, needed);
   putCopiesFirst(problem, schedule);
   return std::nullopt;
+}
+
+} // namespace
+
+std::optional<std::string> dt::scheduleRounds(const WaveProblem &problem,
+                                              const WaveOptions &,
+                                              WaveSchedule &out) {
+  return inRounds(problem, /*isApart=*/false, out);
+}
+
+std::optional<std::string> dt::scheduleRoundsApart(const WaveProblem &problem,
+                                                   const WaveOptions &,
+                                                   WaveSchedule &out) {
+  return inRounds(problem, /*isApart=*/true, out);
 }

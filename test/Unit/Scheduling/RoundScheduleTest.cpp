@@ -202,7 +202,7 @@ TEST(RoundSchedule, AnAllGatherHasBothLevelsBusyAtOnce) {
   options.forwarding = Forwarding::Rails;
   options.mostRoundMoves = 1 << 17;
   WaveProblem waves = waveProblem(problem, solved(problem, options).moves);
-  WaveSchedule schedule = solved(waves, scheduleRounds);
+  WaveSchedule schedule = solved(waves, scheduleRoundsApart);
   double between = double((kNodes - 1) * kPart) / 25e9;
   double lastExchange = double(7 * kPart) / 200e9;
   // Seven rounds of the first parts, and three for each exchange.
