@@ -306,12 +306,12 @@ GatherCut RailGather::bestCut(int64_t partBytes, int64_t mostSteps,
     least = time;
   };
   judge(1, 1, false);
-  // Behind the first exchanges cutting gains nothing: what came before them is
-  // still to be exchanged.
+  // Of the last nodes: what more slices take in rounds the end does not gain.
+  constexpr int64_t kMostCutNodes = 4;
   auto last = int64_t(nodes.size()) - 1;
   for (int64_t slices = 2; slices <= kMostSlices; ++slices)
-    for (int64_t firstCut = last; firstCut > std::max<int64_t>(0, last - 4);
-         --firstCut)
+    for (int64_t firstCut = last;
+         firstCut > std::max<int64_t>(0, last - kMostCutNodes); --firstCut)
       for (bool halvesLast : {false, true})
         judge(slices, firstCut, halvesLast);
   if (canGoByNode() && secondsByNode(double(partBytes), cluster) < least)
