@@ -222,7 +222,7 @@ struct RouteTransfersPass : impl::RouteTransfersBase<RouteTransfersPass> {
     // Phases of flat memory keep no rounds: routes are timed without them.
     constexpr double kFlatRailPart = 0.5;
     if (info.isFlat())
-      options.railPart = kFlatRailPart;
+      options.railPart = options.fewMovesPart = kFlatRailPart;
     // Messages of several states are all packed.
     bool mayBeRuns = !info.isFlat() &&
                      llvm::all_of(info.numStates(),

@@ -164,19 +164,23 @@ std::optional<std::string> dt::routeBest(const RoutingProblem &problem,
     choice.judge(exact);
   // Invariant: `routing` is the fastest of the routes so far, and takes
   // `choice.seconds()`.
-  auto partOf = [&](Forwarding forwarding) {
-    return forwarding == Forwarding::Rails ? options.railPart : 1;
+  auto judge = [&](Forwarding forwarding) {
+    if (forwarding != Forwarding::Rails)
+      return choice.judge(other);
+    bool isFew = other.moves.size() <= routing.moves.size();
+    choice.judge(other, isFew ? options.fewMovesPart : options.railPart);
   };
   auto canGain = [&](Forwarding forwarding) {
+    double part = forwarding == Forwarding::Rails ? options.fewMovesPart : 1;
     return choice.seconds() > bound * kGoodEnough &&
-           choice.seconds() * partOf(forwarding) > bound;
+           choice.seconds() * part > bound;
   };
   if (isLong && canGain(ways.front()))
-    choice.judge(other, partOf(ways.front()));
+    judge(ways.front());
   ways.erase(ways.begin(), ways.begin() + isLong);
   for (Forwarding forwarding : ways)
     if (canGain(forwarding) &&
         routeForwarding(problem, options, forwarding, other))
-      choice.judge(other, partOf(forwarding));
+      judge(forwarding);
   return std::nullopt;
 }

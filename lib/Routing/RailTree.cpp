@@ -2,12 +2,14 @@
 
 #include "dt/Routing/RailTree.h"
 
-#include "FastestCut.h"
 #include "NodeExchange.h"
+#include "NodeScatter.h"
 #include "dt/Routing/Circulant.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
+#include <unordered_map>
 
 using namespace dt;
 
@@ -29,41 +31,71 @@ std::vector<int64_t> RailTree::teamsOf(const RailCut &cut, Span blocks) const {
 }
 
 int64_t RailTree::lastGather() const {
-  RailCut last = {1, 1, fewestTeams(rails())};
+  RailCut last = {1, {1}, fewestTeams(rails())};
   return longestGather(last);
 }
 
-RailCut RailTree::cutInto(int64_t blocks, std::vector<int64_t> teams) const {
-  RailCut cut = {blocks, 1, std::move(teams)};
-  cut.groups =
-      std::max<int64_t>(1, blocks / std::max<int64_t>(1, longestGather(cut)));
+RailCut RailTree::cutInto(int64_t blocks, std::vector<int64_t> teams,
+                          bool areEven) const {
+  RailCut cut = {blocks, {}, std::move(teams)};
+  int64_t size = std::max<int64_t>(1, longestGather(cut));
+  int64_t groups = std::max<int64_t>(1, blocks / size);
+  if (!areEven)
+    groups = (blocks + size - 1) / size;
+  for (int64_t number = 1; number <= groups; ++number)
+    cut.ends.push_back(areEven ? blocks * number / groups
+                               : blocks - (groups - number) * size);
   return cut;
 }
 
 RailTree::Span RailTree::group(const RailCut &cut, int64_t number) {
-  return {cut.blocks * number / cut.groups,
-          cut.blocks * (number + 1) / cut.groups};
+  return {number == 0 ? 0 : cut.ends[number - 1], cut.ends[number]};
+}
+
+int64_t RailTree::mostBlocks(const RailCut &cut) {
+  int64_t most = 0;
+  for (int64_t number = 0; number < cut.groups(); ++number) {
+    Span blocks = group(cut, number);
+    most = std::max(most, blocks.last - blocks.first);
+  }
+  return most;
 }
 
 int64_t RailTree::cellOf(const RailCut &cut, int64_t rail,
                          int64_t block) const {
-  // The last group that begins at or before the block.
-  auto [first, last] = group(cut, ((block + 1) * cut.groups - 1) / cut.blocks);
+  auto end = std::upper_bound(cut.ends.begin(), cut.ends.end(), block);
+  auto [first, last] = group(cut, end - cut.ends.begin());
   return first * rails() + rail * (last - first) + block - first;
 }
 
+/// The last rails of a group wait longest for the scatter: they are those of
+/// holders. Where rails are one block each, they all wait.
+RailTree::Devices RailTree::sendersByRail(const RailCut &cut) const {
+  auto lacks = [&](int64_t device) {
+    return std::any_of(holding.begin(), holding.end(), [&](const auto &node) {
+      return std::count(node.begin() + 1, node.end(), device) > 0;
+    });
+  };
+  Devices out = senders;
+  if (cut.blocks > 1)
+    std::stable_partition(out.begin(), out.end(), lacks);
+  return out;
+}
+
 /// Rounds until rails may go on one block after the other, all that they need
-/// having come to their senders.
+/// having come to their senders: until the last unit of a group has, but for
+/// the holder's, to all who need it.
 int64_t RailTree::start(const RailCut &cut) const {
-  int64_t rounds = 0;
+  bool waits = false;
   for (const Devices &node : holding)
     for (size_t i = 1; i < node.size(); ++i)
-      if (std::count(senders.begin(), senders.end(), node[i]))
-        rounds = std::max(rounds, CirculantBroadcast(node.size()).phase());
-  if (rounds == 0)
+      waits |= std::count(senders.begin(), senders.end(), node[i]) > 0;
+  if (!waits)
     return 0;
-  int64_t most = (cut.blocks + cut.groups - 1) / cut.groups; // of a group
-  return rounds + most * (rails() - 1) / rails();
+  int64_t most = mostBlocks(cut);
+  int64_t others = std::max<int64_t>(1, (rails() + most - 1) / most - 1);
+  return (most * (rails() - 1) - 1) / rails() +
+         CirculantBroadcast(1 + others).phase();
 }
 
 int64_t RailTree::rounds(const RailCut &cut) const {
@@ -94,7 +126,7 @@ void RailTree::gatherNode(const RailCut &cut, size_t node,
                           const std::vector<std::vector<int64_t>> &arrived,
                           std::vector<RailStep> &out) const {
   int64_t round = 0;
-  for (int64_t number = 0; number < cut.groups; ++number) {
+  for (int64_t number = 0; number < cut.groups(); ++number) {
     Span blocks = group(cut, number);
     for (const std::vector<int64_t> &rail : arrived)
       for (int64_t block = blocks.first; block < blocks.last; ++block)
@@ -104,21 +136,38 @@ void RailTree::gatherNode(const RailCut &cut, size_t node,
   }
 }
 
+/// In a holder's node: units in the order in which their rails go on.
+void RailTree::scatter(const RailCut &cut, const Devices &node,
+                       std::map<int64_t, std::vector<int64_t>> &near,
+                       std::vector<RailStep> &out) const {
+  std::vector<std::vector<int64_t>> first(cut.blocks);
+  Devices byRail = sendersByRail(cut);
+  for (int64_t rail = 0; rail < rails(); ++rail) {
+    auto sender = std::find(node.begin() + 1, node.end(), byRail[rail]);
+    for (int64_t block = 0; sender != node.end() && block < cut.blocks;
+         ++block) {
+      std::vector<int64_t> &needs = first[cellOf(cut, rail, block) / rails()];
+      if (needs.empty() || needs.back() != sender - node.begin())
+        needs.push_back(sender - node.begin());
+    }
+  }
+  for (const ScatterStep &step : scatterUnits(int64_t(node.size()), first)) {
+    int64_t device = node[step.to];
+    out.push_back({step.unit * rails(), (step.unit + 1) * rails(), step.round,
+                   node[step.from], device});
+    near[device].resize(cut.blocks);
+    near[device][step.unit] = step.round + 1;
+  }
+}
+
 std::vector<RailStep> RailTree::steps(const RailCut &cut) const {
   std::vector<RailStep> out;
   // The round after which a device of a holder's node has a unit, which is a
   // cell of each rail.
   std::map<int64_t, std::vector<int64_t>> near;
-  for (const Devices &node : holding) {
-    CirculantBroadcast scatter{int64_t(node.size())};
-    for (const BlockReceipt &unit : scatter.receipts(cut.blocks)) {
-      int64_t device = node[unit.receiver];
-      out.push_back({unit.block * rails(), (unit.block + 1) * rails(),
-                     unit.round, node[unit.sender], device});
-      near[device].resize(cut.blocks);
-      near[device][unit.block] = unit.round + 1;
-    }
-  }
+  for (const Devices &node : holding)
+    scatter(cut, node, near, out);
+  Devices byRail = sendersByRail(cut);
   CirculantBroadcast broadcast{int64_t(nodes.size()) + 1};
   std::vector<BlockReceipt> receipts = broadcast.receipts(cut.blocks);
   // By node, rail and block.
@@ -127,7 +176,7 @@ std::vector<RailStep> RailTree::steps(const RailCut &cut) const {
                         rails(), std::vector<int64_t>(cut.blocks)));
   for (int64_t rail = 0; rail < rails(); ++rail) {
     int64_t start = 0; // the sender sends block i in round i at the earliest
-    if (auto came = near.find(senders[rail]); came != near.end())
+    if (auto came = near.find(byRail[rail]); came != near.end())
       for (int64_t block = 0; block < cut.blocks; ++block)
         start = std::max(
             start, came->second[cellOf(cut, rail, block) / rails()] - block);
@@ -135,7 +184,7 @@ std::vector<RailStep> RailTree::steps(const RailCut &cut) const {
       int64_t cell = cellOf(cut, rail, receipt.block);
       int64_t round = start + receipt.round;
       auto device = [&](int64_t number) {
-        return number == 0 ? senders[rail] : nodes[number - 1][rail];
+        return number == 0 ? byRail[rail] : nodes[number - 1][rail];
       };
       out.push_back({cell, cell + 1, round, device(receipt.sender),
                      device(receipt.receiver)});
@@ -155,41 +204,93 @@ int64_t RailTree::numSteps(const RailCut &cut) const {
   for (const Devices &node : holding)
     steps += cut.blocks * int64_t(node.size() - 1);
   for (const Devices &node : nodes)
-    steps += cut.groups * rails() * gatherRounds(cut, node);
+    steps += cut.groups() * rails() * gatherRounds(cut, node);
   return steps;
 }
 
-/// As long as rails go on, rounds are as long as a block on a NIC, or as what
-/// goes inside nodes meanwhile; after that as long as the last gather's runs.
-double RailTree::seconds(const RailCut &cut, double bytes,
-                         const Cluster &cluster) const {
+/// While rails go on: a block on a NIC, or what goes inside nodes meanwhile, a
+/// mean of the rounds of a gather. Takes the seconds of a cell on each level.
+double RailTree::roundSeconds(const RailCut &cut, double outside,
+                              double inside) const {
+  if (!holding.empty())
+    outside = std::max(outside, double(rails()) * inside);
+  if (cut.groups() == 1)
+    return outside;
+  double size = double(cut.blocks) / double(cut.groups()), sum = 0;
+  int64_t rounds = 0, run = 1;
+  for (int64_t team : cut.teams) {
+    sum += double(team - 1) * std::max(outside, size * double(run) * inside);
+    rounds += team - 1;
+    run *= team;
+  }
+  return sum / double(rounds);
+}
+
+/// The last gather has nothing beside it: its rounds are as long as its runs,
+/// which are together what a device lacks of a group.
+double RailTree::estimate(const RailCut &cut, double bytes,
+                          const Cluster &cluster) const {
   double cell = bytes / double(cells(cut));
   double outside = cell / cluster.bytesPerSecond(/*interNode=*/true);
   double inside = cell / cluster.bytesPerSecond(/*interNode=*/false);
-  auto [first, last] = group(cut, 0);
-  double size = double(last - first);
-  // Cells: of a gather's longest message, and of all that a device gets in one,
-  // whatever its teams.
-  double longest = size * double(rails() / cut.teams.back());
-  double all = size * double(rails() - 1);
-  double round = outside;
-  if (cut.groups > 1)
-    round = std::max(round, longest * inside);
-  if (!holding.empty())
-    round = std::max(round, double(rails()) * inside);
   int64_t gather = lastGather(), before = rounds(cut) - gather;
-  return double(before) * (cluster.waveSeconds() + round) +
-         double(gather) * cluster.waveSeconds() + all * inside;
+  Span last = group(cut, cut.groups() - 1);
+  return double(before) *
+             (cluster.waveSeconds() + roundSeconds(cut, outside, inside)) +
+         double(gather) * cluster.waveSeconds() +
+         double((last.last - last.first) * (rails() - 1)) * inside;
 }
 
+/// Each device goes on when its messages of a round have ended, as do its
+/// peers.
+double RailTree::seconds(const RailCut &cut, double bytes,
+                         const Cluster &cluster) const {
+  double cell = bytes / double(cells(cut)), last = 0;
+  std::unordered_map<int64_t, double> before, ended; // by device
+  int64_t round = 0;
+  for (const RailStep &step : steps(cut)) {
+    if (step.round != round)
+      before = ended;
+    round = step.round;
+    double end = std::max(before[step.source], before[step.destination]) +
+                 cluster.waveSeconds() +
+                 double(step.last - step.first) * cell /
+                     cluster.bytesPerSecond(step.source, step.destination);
+    for (int64_t device : {step.source, step.destination})
+      ended[device] = std::max(ended[device], end);
+    last = std::max(last, end);
+  }
+  return last;
+}
+
+/// Estimated are all, and of each teams' the best are timed: what comes late
+/// depends on how groups and rounds meet.
 RailCut RailTree::bestCut(int64_t bytes, int64_t mostSteps,
                           const Cluster &cluster) const {
   constexpr int64_t kMostBlocks = 1024;
-  return fastestCut(
-      rails(), kMostBlocks, mostSteps,
-      [&](int64_t blocks, const std::vector<int64_t> &teams) {
-        return cutInto(blocks, teams);
-      },
-      [&](const RailCut &cut) { return numSteps(cut); },
-      [&](const RailCut &cut) { return seconds(cut, double(bytes), cluster); });
+  constexpr size_t kTimed = 8;
+  RailCut best;
+  double least = std::numeric_limits<double>::infinity();
+  auto time = [&](RailCut cut) {
+    double timed = seconds(cut, double(bytes), cluster);
+    if (timed >= least)
+      return;
+    least = timed;
+    best = std::move(cut);
+  };
+  for (const std::vector<int64_t> &teams : teamsWorthTrying(rails())) {
+    std::vector<std::pair<double, int64_t>> byEstimate; // and blocks
+    for (int64_t blocks = 1; blocks <= kMostBlocks; ++blocks) {
+      RailCut cut = cutInto(blocks, teams);
+      if (blocks > 1 && numSteps(cut) > mostSteps)
+        break;
+      byEstimate.emplace_back(estimate(cut, double(bytes), cluster), blocks);
+    }
+    std::sort(byEstimate.begin(), byEstimate.end());
+    byEstimate.resize(std::min(byEstimate.size(), kTimed));
+    for (auto [estimated, blocks] : byEstimate)
+      for (bool areEven : {false, true})
+        time(cutInto(blocks, teams, areEven));
+  }
+  return best;
 }

@@ -943,6 +943,21 @@ std::optional<RailGather> Router::railGather(const Groups &groups) const {
   return gather;
 }
 
+/// Into how many cells a part is cut so that none begins inside a slice of its
+/// outermost dim: `usual`, or as many as it has slices, where these are few.
+static int64_t cellsBetweenSlices(const FlowBoxes &boxes, int64_t usual) {
+  constexpr int64_t kSlicesPerCell = 8; // EvenCut's: then it cuts between them
+  if (boxes.size() != 1)
+    return usual;
+  const Box &box = boxes.front().box;
+  unsigned dim = 0;
+  while (dim + 1 < box.rank() && box[dim].size() == 1)
+    ++dim;
+  int64_t slices = box[dim].size();
+  bool areElements = box.volume() == slices;
+  return areElements || slices >= usual * kSlicesPerCell ? usual : slices;
+}
+
 /// False where the groups are no all-gather.
 bool Router::gatherOnRails(const Groups &groups) {
   std::optional<RailGather> gather = railGather(groups);
@@ -951,25 +966,31 @@ bool Router::gatherOnRails(const Groups &groups) {
   int64_t largest = 0;
   for (const auto &[key, group] : groups)
     largest = std::max(largest, bytesOf(group));
-  RailCut shape = gather->bestCut(largest, options.mostRoundMoves, cluster);
+  // Messages are runs only where parts are cut between their slices.
+  std::set<int64_t> counts;
+  for (const auto &[key, group] : groups)
+    counts.insert(cellsBetweenSlices(boxesOf(group), gather->usualCells()));
+  int64_t cells = counts.size() == 1 ? *counts.begin() : 1;
+  GatherCut shape =
+      gather->bestCut(largest, options.mostRoundMoves, cells, cluster);
   std::vector<EvenCut> parts;
   std::vector<int64_t> holder; // by part
   for (const auto &[key, group] : groups) {
-    parts.emplace_back(boxesOf(group), widths, shape.blocks);
+    parts.emplace_back(boxesOf(group), widths, shape.cells);
     holder.push_back(key.first.front());
   }
   auto run = [&](int64_t first, int64_t last) {
     FlowBoxes out;
     for (int64_t end; first < last; first = end) {
-      int64_t part = first / shape.blocks, begin = part * shape.blocks;
-      end = std::min(last, begin + shape.blocks);
+      int64_t part = first / shape.cells, begin = part * shape.cells;
+      end = std::min(last, begin + shape.cells);
       const FlowBoxes &own = parts[part].run(first - begin, end - begin);
       out.insert(out.end(), own.begin(), own.end());
     }
     return out;
   };
   for (const RailStep &step : gather->steps(shape)) {
-    bool holds = holder[step.first / shape.blocks] == step.source;
+    bool holds = holder[step.first / shape.cells] == step.source;
     FlowBoxes boxes = run(step.first, step.last);
     if (!holds)
       boxes = joinedArrived(std::move(boxes));

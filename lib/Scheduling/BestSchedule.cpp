@@ -300,7 +300,7 @@ std::optional<std::string> dt::scheduleBest(const WaveProblem &problem,
     return refuseChunks(problem);
   std::vector<WaveSolver> others = {scheduleWhole, scheduleExactly};
   if (!problem.moves.empty() && problem.moves.back().hop > 0)
-    others.insert(others.begin(), scheduleRounds);
+    others.insert(others.begin(), {scheduleRounds, scheduleRoundsApart});
   std::vector<std::optional<Answer>> answers(1 + others.size());
   options.forEach(answers.size(), [&](size_t i) {
     answers[i] = i == 0 ? scheduleByChunks(problem, candidates, options)

@@ -42,12 +42,19 @@ private:
 
 class RoundScheduler {
 public:
-  explicit RoundScheduler(const WaveProblem &problem)
+  /// `isApart`: what a holder sends in several rounds is a message for each
+  /// move, in the order of their boxes; else moves are joined as long as none
+  /// is longer than the longest.
+  RoundScheduler(const WaveProblem &problem, bool isApart)
       : moves(problem.moves), elementBytes(problem.elementBytes),
-        cluster(problem.cluster), feeds(findFeeds(problem.moves)) {}
+        cluster(problem.cluster), feeds(findFeeds(problem.moves)),
+        isApart(isApart) {}
 
   /// By message.
   std::vector<ScheduledMove> run();
+  /// Whether what holders send is cut only because it is apart; known after
+  /// the run.
+  bool cutsApart() const { return hasCutApart; }
 
 private:
   bool isInter(const Move &move) const {
@@ -59,9 +66,8 @@ private:
   int64_t bytesOf(const RoundMessage &message) const;
   std::array<int64_t, 2>
   longest(const std::vector<RoundMessage> &messages) const;
-  std::vector<RoundMessage> messages() const;
-  std::vector<RoundMessage>
-  spread(const std::vector<RoundMessage> &messages) const;
+  std::vector<RoundMessage> messages();
+  std::vector<RoundMessage> spread(const std::vector<RoundMessage> &messages);
   int64_t roundOf(uint32_t move) const;
   int32_t waveOf(const RoundMessage &message);
 
@@ -69,6 +75,8 @@ private:
   const std::vector<int64_t> &elementBytes;
   const Cluster &cluster;
   const std::vector<std::vector<uint32_t>> feeds;
+  const bool isApart;
+  bool hasCutApart = false;
   std::vector<int32_t> earliest; // per move
   std::map<std::tuple<bool, bool, int64_t>, BusyWaves> ports;
 };
@@ -92,15 +100,18 @@ int64_t RoundScheduler::roundOf(uint32_t move) const {
 
 /// By round. What holders send and nobody passes on is a message by itself: it
 /// may go in any round.
-std::vector<RoundMessage> RoundScheduler::messages() const {
+std::vector<RoundMessage> RoundScheduler::messages() {
   using Key = std::tuple<int64_t, int64_t, int64_t, uint32_t>;
   std::map<Key, RoundMessage> byKey;
   for (uint32_t i = 0; i < moves.size(); ++i) {
     const Move &move = moves[i];
     int64_t round = roundOf(i);
     bool isLast = round == std::numeric_limits<int64_t>::max();
-    RoundMessage &message =
-        byKey[{round, move.source, move.destination, isLast ? i : 0}];
+    // 1: what a holder sends, apart from what it passes on.
+    uint32_t kind = isLast ? i + 2 : isApart && move.hop == 0;
+    RoundMessage &message = byKey[{round, move.source, move.destination, kind}];
+    Key other = {round, move.source, move.destination, 1 - kind};
+    hasCutApart |= isApart && kind < 2 && byKey.count(other) > 0;
     message.round = round;
     message.source = move.source;
     message.destination = move.destination;
@@ -129,19 +140,28 @@ RoundScheduler::longest(const std::vector<RoundMessage> &messages) const {
 /// What a holder sends in several rounds, and is passed on in one, is longer
 /// than all else: it is cut, and the last part keeps the round.
 std::vector<RoundMessage>
-RoundScheduler::spread(const std::vector<RoundMessage> &messages) const {
+RoundScheduler::spread(const std::vector<RoundMessage> &messages) {
   std::array<int64_t, 2> most = longest(messages);
   std::vector<RoundMessage> out;
   for (const RoundMessage &message : messages) {
     const Move &move = moves[message.moves.front()];
-    if (move.hop > 0 || bytesOf(message) <= most[isInter(move)]) {
+    bool isShort = !isApart && bytesOf(message) <= most[isInter(move)];
+    if (move.hop > 0 || message.moves.size() == 1 || isShort) {
       out.push_back(message);
       continue;
     }
     size_t first = out.size();
     int64_t room = 0;
-    for (uint32_t i : message.moves) {
-      if (bytesOf(i) > room) {
+    std::vector<uint32_t> inOrder = message.moves;
+    if (isApart)
+      std::sort(inOrder.begin(), inOrder.end(), [&](uint32_t a, uint32_t b) {
+        return std::tie(moves[a].flow, moves[a].box) <
+               std::tie(moves[b].flow, moves[b].box);
+      });
+    for (uint32_t i : inOrder) {
+      bool isNew = bytesOf(i) > room;
+      hasCutApart |= isApart && !isNew;
+      if (isNew || isApart) {
         out.push_back({0, message.source, message.destination});
         room = most[isInter(move)];
       }
@@ -192,18 +212,18 @@ std::vector<ScheduledMove> RoundScheduler::run() {
   return scheduled;
 }
 
-} // namespace
-
-std::optional<std::string> dt::scheduleRounds(const WaveProblem &problem,
-                                              const WaveOptions &,
-                                              WaveSchedule &schedule) {
+std::optional<std::string> inRounds(const WaveProblem &problem, bool isApart,
+                                    WaveSchedule &schedule) {
   if (auto error = refuseStorage(problem))
     return error;
   if (problem.moves.size() > kMostMoves)
     return "has " + std::to_string(problem.moves.size()) +
            " moves, more than the limit of " + std::to_string(kMostMoves) +
            " for rounds";
-  schedule.moves = RoundScheduler(problem).run();
+  RoundScheduler scheduler(problem, isApart);
+  schedule.moves = scheduler.run();
+  if (isApart && !scheduler.cutsApart())
+    return "has no holder that sends several moves as one message";
   int64_t needed = 0;
   for (auto [device, bytes] : arenaBytes(problem.messages(schedule.moves)))
     needed = std::max(needed, bytes);
@@ -211,4 +231,18 @@ std::optional<std::string> dt::scheduleRounds(const WaveProblem &problem,
     return refuseStaging(problem, needed);
   putCopiesFirst(problem, schedule);
   return std::nullopt;
+}
+
+} // namespace
+
+std::optional<std::string> dt::scheduleRounds(const WaveProblem &problem,
+                                              const WaveOptions &,
+                                              WaveSchedule &out) {
+  return inRounds(problem, /*isApart=*/false, out);
+}
+
+std::optional<std::string> dt::scheduleRoundsApart(const WaveProblem &problem,
+                                                   const WaveOptions &,
+                                                   WaveSchedule &out) {
+  return inRounds(problem, /*isApart=*/true, out);
 }

@@ -2,8 +2,8 @@
 // RUN: dt-opt %s --dt-route --dt-verify-routing -split-input-file | FileCheck %s
 // RUN: dt-opt %s --dt-route --dt-schedule --dt-allocate-staging --dt-prove -split-input-file -o /dev/null
 
-// Each NIC of the second node brings in a share. Device 1 gets its share from
-// device 0 before that, and 2 and 3 exchange theirs.
+// Each NIC of the second node brings in a share. Device 1 gets its share, the
+// first, from device 0 before that, and 2 and 3 exchange theirs.
 dt.space @model {
   dt.param @w [16777216] of <param = bf16>
 }
@@ -14,9 +14,9 @@ dt.layout @dst of @model world 4 {
   dt.place @w shards [i: 4] rank i at [0] size [16777216]
 }
 // CHECK-LABEL: dt.transition @two_nodes_of_two
-// CHECK: dt.transfer @w <[i: 2, j: 3] from 0 to 1 at
-// CHECK-SAME: from 0 to 2 at [0] size [838861]
-// CHECK-NEXT: {{^ +}}<from 1 to 3 at [838861] size [838861]> hop 1,{{$}}
+// CHECK: dt.transfer @w <
+// CHECK-SAME: from 0 to 3 at [838861] size [838861]
+// CHECK-NEXT: {{^ +}}<from 1 to 2 at [0] size [838861]> hop 1,{{$}}
 // CHECK-NEXT: {{^ +}}<
 // CHECK-SAME: from 3 to 2 at [838861] size [838861]
 // CHECK-SAME: from 2 to 3 at [0] size [838861]
@@ -38,9 +38,9 @@ dt.layout @dst of @model world 11 devices [8, 9, 10, 11, 12, 16, 17, 18, 19, 20,
   dt.place @w shards [i: 11] rank i at [0] size [16777216]
 }
 // CHECK-LABEL: dt.transition @uneven_nodes
-// CHECK-NEXT: dt.transfer @w <[i: 4] from i to i + 8 at [i * 524288] size [524288]
-// CHECK-NEXT: {{^ +}}<[i: 2, j: 4] from i * 4 + 8 to i * -1 + j + 9 at
+// CHECK-NEXT: dt.transfer @w <[i: 2, j: 4] from j to i * 8 + j + 8 at
+// CHECK-NEXT: {{^ +}}<[i: 4] from i + 8 to i + 16 at [i * 1864135]
 // CHECK-SAME: hop
-// CHECK: from 16 to i + 17 at
+// CHECK: <[i: 4] from i + 16 to i + 17 at [i * 1864135] size [1864135]
 dt.transition @uneven_nodes from @src to @dst
     cluster <8 per node, intra 200.0, inter 25.0, latency 10.0>

@@ -45,6 +45,8 @@ struct RouterOptions {
   /// make many more moves, whose order is another one when they are scheduled
   /// for good.
   double railPart = 0.9;
+  /// Likewise rails that make no more moves.
+  double fewMovesPart = 1;
   /// Seconds of the best schedule of a route. Who compares routes asks it.
   std::function<double(const std::vector<Move> &)> seconds = {};
   /// A plan that was made before: what is right still of its route is kept, and

@@ -24,6 +24,13 @@ std::optional<std::string> scheduleRounds(const WaveProblem &problem,
                                           const WaveOptions &options,
                                           WaveSchedule &schedule);
 
+/// The same where holders send blocks that differ in length, and which their
+/// receivers pass on as one: each move of a holder is a message, in the order
+/// of their boxes. Says also where there is no such holder.
+std::optional<std::string> scheduleRoundsApart(const WaveProblem &problem,
+                                               const WaveOptions &options,
+                                               WaveSchedule &schedule);
+
 } // namespace dt
 
 #endif // DT_SCHEDULING_ROUNDSCHEDULE_H

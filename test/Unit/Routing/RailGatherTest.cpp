@@ -27,7 +27,7 @@ RailGather gatherOf(int64_t nodes, int64_t rails) {
 /// Every cell comes to everybody once, by NIC to one device of a node, which
 /// sends it on later; but for own parts inside nodes, ports carry one message
 /// per round.
-void expectRight(const RailGather &gather, const RailCut &cut) {
+void expectRight(const RailGather &gather, const GatherCut &cut) {
   int64_t rails = gather.rails();
   int64_t devices = rails * int64_t(gather.nodes.size());
   std::map<std::pair<int64_t, int64_t>, int64_t> since; // device, cell: round
@@ -35,7 +35,7 @@ void expectRight(const RailGather &gather, const RailCut &cut) {
   std::set<std::tuple<int64_t, bool, bool, int64_t>> ports;
   for (const RailStep &step : gather.steps(cut)) {
     bool inter = step.source / rails != step.destination / rails;
-    bool isOwn = step.first / cut.blocks == step.source;
+    bool isOwn = step.first / cut.cells == step.source;
     if (inter || !isOwn) {
       ASSERT_TRUE(ports.insert({step.round, inter, false, step.source}).second);
       ASSERT_TRUE(
@@ -43,8 +43,8 @@ void expectRight(const RailGather &gather, const RailCut &cut) {
     }
     ASSERT_LT(step.first, step.last);
     for (int64_t cell = step.first; cell < step.last; ++cell) {
-      ASSERT_NE(cell / cut.blocks, step.destination);
-      ASSERT_EQ(cell / cut.blocks == step.source, isOwn);
+      ASSERT_NE(cell / cut.cells, step.destination);
+      ASSERT_EQ(cell / cut.cells == step.source, isOwn);
       if (!isOwn) {
         auto had = since.find({step.source, cell});
         ASSERT_NE(had, since.end());
@@ -56,7 +56,7 @@ void expectRight(const RailGather &gather, const RailCut &cut) {
       }
     }
   }
-  EXPECT_EQ(int64_t(since.size()), devices * (devices - 1) * cut.blocks);
+  EXPECT_EQ(int64_t(since.size()), devices * (devices - 1) * cut.cells);
 }
 
 } // namespace
@@ -71,22 +71,44 @@ TEST(RailGather, AllGetAllOnce) {
   for (int trial = 0; trial < 200; ++trial) {
     RailGather gather = gatherOf(number(2, 6), number(2, 9));
     SCOPED_TRACE("trial " + std::to_string(trial));
-    RailCut cut = gather.bestCut(int64_t(1) << number(8, 28), 4096, Cluster());
+    GatherCut cut = gather.bestCut(int64_t(1) << number(8, 28), 4096,
+                                   number(1, 200), Cluster());
     expectRight(gather, cut);
-    expectRight(gather, gather.cutInto(number(1, 12), cut.teams));
+    expectRight(gather,
+                gather.cutInto(number(1, 99), number(1, 5), number(1, 6),
+                               number(0, 1) == 1, double(number(1, 12))));
+    RailGather powers = gatherOf(number(2, 4), 4 << number(0, 1));
+    expectRight(powers, {1, {}, 1});
   }
 }
 
 // The example of the header: what device 0 gets, by round.
 TEST(RailGather, ThreeNodesOfTwo) {
   RailGather gather = gatherOf(3, 2);
-  std::vector<std::vector<int64_t>> got,
-      expected = {{0, 1, 2, 4},   {0, 4, 8, 9}, {1, 4, 9, 10}, {2, 2, 4, 5},
-                  {2, 1, 10, 12}, {3, 2, 5, 6}, {4, 1, 6, 8}};
-  for (const RailStep &step : gather.steps(gather.cutInto(2, {2})))
+  std::vector<std::vector<int64_t>> got, expected = {{0, 1, 16, 32},
+                                                     {0, 4, 64, 80},
+                                                     {1, 1, 80, 96},
+                                                     {1, 2, 32, 48},
+                                                     {2, 1, 48, 64}};
+  for (const RailStep &step : gather.steps(gather.cutInto(16, 1, 1, false, 8)))
     if (step.destination == 0)
       got.push_back({step.round, step.source, step.first, step.last});
   std::sort(got.begin(), got.end());
   std::sort(expected.begin(), expected.end());
   EXPECT_EQ(got, expected);
+}
+
+// Four nodes of four by node: what device 0 gets. It is at its own node's
+// place, so no other node sends it anything: within its node it gets all that
+// is of it, and then the other nodes' parts in teams.
+TEST(RailGather, FourNodesOfFourByNode) {
+  std::vector<std::vector<int64_t>> got, within, inside;
+  for (const RailStep &step : gatherOf(4, 4).steps({1, {}, 1}))
+    if (step.destination == 0)
+      (step.round < 3 ? within : inside)
+          .push_back({step.round, step.source, step.first, step.last});
+  EXPECT_EQ(within, (std::vector<std::vector<int64_t>>{
+                        {0, 1, 1, 2}, {1, 2, 3, 4}, {2, 3, 2, 3}}));
+  EXPECT_EQ(inside,
+            (std::vector<std::vector<int64_t>>{{4, 1, 4, 8}, {5, 2, 8, 16}}));
 }

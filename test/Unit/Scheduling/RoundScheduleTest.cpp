@@ -177,3 +177,36 @@ TEST(RoundSchedule, SaysWhatStagingItNeeds) {
   EXPECT_NE(error->find("more than the limit of 1024"), std::string::npos)
       << *error;
 }
+
+// An all-gather of four nodes of eight: what holders send to another node has
+// messages as long as what goes inside beside them.
+TEST(RoundSchedule, AnAllGatherHasBothLevelsBusyAtOnce) {
+  constexpr int64_t kNodes = 4, kDevices = 8 * kNodes;
+  constexpr int64_t kPart = int64_t(1) << 23;
+  Flow flow;
+  flow.bytesPerElement = 1;
+  flow.destination.ownerSets.emplace_back();
+  for (int64_t device = 0; device < kDevices; ++device) {
+    Box part = Box::whole({kPart});
+    part[0] = {device * kPart, (device + 1) * kPart};
+    flow.source.ownerSets.push_back({device});
+    flow.source.cells.push_back({part, uint32_t(device)});
+    flow.destination.ownerSets[0].push_back(device);
+  }
+  flow.destination.cells = {{Box::whole({kDevices * kPart}), 0}};
+  Cluster cluster;
+  cluster.packGBps = 1e9;
+  cluster.packLaunchUs = 0;
+  RoutingProblem problem({flow}, cluster, int64_t(1) << 30);
+  RouterOptions options;
+  options.forwarding = Forwarding::Rails;
+  options.mostRoundMoves = 1 << 17;
+  WaveProblem waves = waveProblem(problem, solved(problem, options).moves);
+  WaveSchedule schedule = solved(waves, scheduleRoundsApart);
+  double between = double((kNodes - 1) * kPart) / 25e9;
+  double lastExchange = double(7 * kPart) / 200e9;
+  // Seven rounds of the first parts, and three for each exchange.
+  EXPECT_EQ(schedule.moves.back().wave + 1, 7 + 3 * (kNodes - 1));
+  EXPECT_LT(waves.seconds(schedule.moves),
+            between + lastExchange + 16 * cluster.waveSeconds() + 1e-6);
+}
