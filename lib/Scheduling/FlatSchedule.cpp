@@ -493,10 +493,11 @@ std::optional<std::string> FlatScheduler::addPhases() {
                ? 0
                : std::max(kLeastEffort, int64_t(phase.moves.size()));
   };
-  // Room that is not needed is not touched: mostly few moves are cut.
+  // Room that is not needed is not touched: what is cut is not cut often.
+  constexpr size_t kCuts = 4;
   size_t count = 0;
   for (const FlatPhase &phase : phases)
-    count += 2 * phase.moves.size();
+    count += kCuts * phase.moves.size();
   schedule.moves.reserve(count);
   for (FlatPhase &phase : phases) {
     int64_t effort = effortOf(phase);
