@@ -7,6 +7,7 @@
 #include <cstring>
 
 #ifdef __SSE2__
+#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
@@ -166,9 +167,39 @@ void streamPairs(std::byte *to, const std::byte *from,
     memcpy(to, from, 8);
 }
 
+/// From so many bytes on, one instruction copies a run on processors of Intel's
+/// with fast short strings (FSRM). It does not read the destination either, and
+/// takes three quarters of the time of stores that bypass the cache.
+constexpr int64_t kMinString = 2048;
+
+bool hasFastStrings() {
+  constexpr unsigned kFeatures = 7, kFsrm = 4; // bit of edx
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  __builtin_cpu_init();
+  return __builtin_cpu_is("intel") &&
+         __get_cpuid_count(kFeatures, 0, &a, &b, &c, &d) && (d >> kFsrm & 1);
+}
+const bool kHasFastStrings = hasFastStrings();
+
+void copyStrings(std::byte *to, const std::byte *from,
+                 const StridedCopy::Dim &dim, int64_t run) {
+  for (int64_t i = 0; i < dim.size; ++i) {
+    std::byte *end = to;
+    const std::byte *read = from;
+    auto left = size_t(run);
+    asm volatile("rep movsb" : "+D"(end), "+S"(read), "+c"(left) : : "memory");
+    to += dim.destination;
+    from += dim.source;
+  }
+}
+
 /// False when ordinary stores are better.
 bool streamRuns(std::byte *to, const std::byte *from,
                 const StridedCopy::Dim &dim, int64_t run) {
+  if (run >= kMinString && kHasFastStrings) {
+    copyStrings(to, from, dim, run);
+    return true;
+  }
   if (run >= kMinStreamedRun) {
     int64_t ahead = (kAheadBytes + run - 1) / run; // runs
     for (int64_t i = 0; i < dim.size; ++i) {
