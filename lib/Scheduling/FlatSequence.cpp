@@ -133,9 +133,6 @@ private:
     uint32_t choice; // its place
     Bytes change;
   };
-  /// Of a device: kinds of bytes, and what is done of them, twice: so it stands
-  /// in what choices cost.
-  using Done = std::array<std::pair<size_t, double>, std::tuple_size_v<Bytes>>;
   /// Of a block that is done, and one that is due: with it, sum (now c) of one
   /// tensor of the latter grows by `bytes`, less its step times `all`.
   struct Product {
@@ -153,9 +150,7 @@ private:
   size_t best();
   void add(const Due &due);
   double weighed(const Choice &choice) const;
-  template <size_t Kinds>
-  size_t addDone(const std::vector<Touch> &own, const Done &done, uint32_t at);
-  void countDone(const Effect &effect, uint32_t at, double members);
+  void countDone(const Effect &effect, size_t at, double members);
   void countDoneByProducts(const Choice &done);
   Due take(size_t at);
   void beginPhase();
@@ -366,39 +361,25 @@ void Sequencer::beginPhase() {
     }
 }
 
-/// What choices cost changes with what is done of one of their devices: so
-/// many kinds of bytes, the first of `done`. Returns the touch of choice `at`.
-template <size_t Kinds>
-size_t Sequencer::addDone(const std::vector<Touch> &own, const Done &done,
-                          uint32_t at) {
-  size_t place = 0;
-  for (size_t i = 0; i < own.size(); ++i) {
-    const Touch &touch = own[i];
-    double now = fixed[touch.choice];
-    for (size_t k = 0; k < Kinds; ++k)
-      now += done[k].second * touch.change[done[k].first];
-    fixed[touch.choice] = now;
-    place = touch.choice == at ? i : place;
-  }
-  return place;
-}
-
-/// Of what choices change on a device, only what is done counts. The touch of
-/// choice `at`, the one that is done, goes.
-void Sequencer::countDone(const Effect &effect, uint32_t at, double members) {
-  Done done;
+/// What choices cost changes with what is done of one of their devices; of what
+/// they change there, only what is done counts. The touch of choice `at`, the
+/// one that is done, goes.
+void Sequencer::countDone(const Effect &effect, size_t at, double members) {
+  // What is done, twice: so it stands in what choices cost.
+  std::array<std::pair<size_t, double>, std::tuple_size_v<Bytes>> done;
   size_t numDone = 0;
   for (size_t i = 0; i < effect.bytes.size(); ++i)
     if (effect.bytes[i] != 0)
       done[numDone++] = {i, 2 * effect.bytes[i] * members};
-  using Adder = decltype(&Sequencer::addDone<0>);
-  // Mostly few kinds: a loop over as many takes twice the time.
-  static constexpr Adder kAdders[] = {
-      &Sequencer::addDone<0>, &Sequencer::addDone<1>, &Sequencer::addDone<2>,
-      &Sequencer::addDone<3>, &Sequencer::addDone<4>, &Sequencer::addDone<5>,
-      &Sequencer::addDone<6>};
   std::vector<Touch> &own = touches[effect.device];
-  size_t place = (this->*kAdders[numDone])(own, done, at);
+  size_t place = 0;
+  for (size_t i = 0; i < own.size(); ++i) {
+    double now = fixed[own[i].choice];
+    for (size_t k = 0; k < numDone; ++k)
+      now += done[k].second * own[i].change[done[k].first];
+    fixed[own[i].choice] = now;
+    place = own[i].choice == at ? i : place;
+  }
   own[place] = own.back();
   own.pop_back();
 }
@@ -425,7 +406,7 @@ Sequencer::Due Sequencer::take(size_t at) {
     for (size_t i = 0; i < effect.bytes.size(); ++i)
       sofar[effect.device][i] += effect.bytes[i] * members;
     if (products.empty())
-      countDone(effect, uint32_t(at), members);
+      countDone(effect, at, members);
   }
   if (!products.empty())
     countDoneByProducts(choice);
@@ -454,14 +435,21 @@ size_t Sequencer::best() {
   Lanes leastOf;
   leastCosts(fixed, falling, share, leastOf);
   const double least = leastOfLanes(leastOf);
+  // What is found here need not be what vectors have found, to the last bit.
   std::optional<size_t> best;
+  double bestCost = 0;
   for (size_t lane = 0; lane < kLanes; ++lane) {
     if (leastOf[lane] != least)
       continue;
-    for (size_t at = lane; at < fixed.size(); at += kLanes)
-      if (fixed[at] - share * falling[at] == least &&
-          (!best || choices[*best].due < choices[at].due))
-        best = at;
+    for (size_t at = lane; at < fixed.size(); at += kLanes) {
+      const double cost = fixed[at] - share * falling[at];
+      if (best &&
+          (cost > bestCost ||
+           (cost == bestCost && !(choices[*best].due < choices[at].due))))
+        continue;
+      best = at;
+      bestCost = cost;
+    }
   }
   return *best;
 }
