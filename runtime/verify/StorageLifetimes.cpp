@@ -185,9 +185,10 @@ void StorageLifetimes::forEachEvent(const Segment &box, Of isOf, Fn fn) const {
   };
   uint64_t states = resolveDerived(family, box.states, box.side);
   uint64_t firsts = togetherOn(box.side).firstOf(box.shard, states);
-  for (const auto &[state, list] : ofSide[box.shard]) {
-    if (!(firsts >> state & 1))
+  for (const auto &ofState : ofSide[box.shard]) {
+    if (!(firsts >> ofState.first & 1))
       continue;
+    const Events &list = ofState.second;
     size_t next = 0;
     if (forEachMember(family, box, [&](int64_t member) {
           size_t at = list.find(member, next);
