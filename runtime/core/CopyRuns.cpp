@@ -7,7 +7,6 @@
 #include <cstring>
 
 #ifdef __SSE2__
-#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
@@ -76,13 +75,19 @@ bool isAligned(const std::byte *at, int64_t bytes) {
   return reinterpret_cast<uintptr_t>(at) % uintptr_t(bytes) == 0;
 }
 
+// What __builtin_prefetch is told of lines: that they go through the caches, or
+// past them as they are read once.
+constexpr int kCached = 3, kOnce = 0;
+
 /// Copies whole lines, to line-aligned addresses. `next` is what will be read
-/// later: its lines are asked for while this run is copied, as the machine's
-/// own prefetching stops at run ends.
+/// later: lines of its first `asked` bytes are asked for while this run is
+/// copied, as the machine's own prefetching stops at run ends.
+template <int Locality>
 void streamLines(std::byte *to, const std::byte *from, int64_t bytes,
-                 const std::byte *next) {
+                 const std::byte *next, int64_t asked) {
   for (int64_t at = 0; at < bytes; at += kLine) {
-    _mm_prefetch(reinterpret_cast<const char *>(next + at), _MM_HINT_NTA);
+    if (at < asked)
+      __builtin_prefetch(next + at, 0, Locality);
     __m128i a = load(from + at), b = load(from + at + 16);
     __m128i c = load(from + at + 32), d = load(from + at + 48);
     stream(to + at, a);
@@ -93,25 +98,27 @@ void streamLines(std::byte *to, const std::byte *from, int64_t bytes,
 }
 
 /// Likewise, a line with one store.
-__attribute__((target("avx512f"))) void streamLines512(std::byte *to,
-                                                       const std::byte *from,
-                                                       int64_t bytes,
-                                                       const std::byte *next) {
+template <int Locality>
+__attribute__((target("avx512f"))) void
+streamLines512(std::byte *to, const std::byte *from, int64_t bytes,
+               const std::byte *next, int64_t asked) {
   for (int64_t at = 0; at < bytes; at += kLine) {
-    _mm_prefetch(reinterpret_cast<const char *>(next + at), _MM_HINT_NTA);
+    if (at < asked)
+      __builtin_prefetch(next + at, 0, Locality);
     _mm512_stream_si512(reinterpret_cast<__m512i *>(to + at),
                         _mm512_loadu_si512(from + at));
   }
 }
 
 /// Runs of one line each.
+template <int Locality>
 __attribute__((target("avx512f"))) void
 streamLineRuns512(std::byte *to, const std::byte *from,
                   const StridedCopy::Dim &dim) {
   for (int64_t i = 0; i < dim.size; ++i) {
     const std::byte *next =
         from + std::min(kAheadLines, dim.size - 1 - i) * dim.source;
-    _mm_prefetch(reinterpret_cast<const char *>(next), _MM_HINT_NTA);
+    __builtin_prefetch(next, 0, Locality);
     _mm512_stream_si512(reinterpret_cast<__m512i *>(to),
                         _mm512_loadu_si512(from));
     to += dim.destination;
@@ -119,24 +126,45 @@ streamLineRuns512(std::byte *to, const std::byte *from,
   }
 }
 
-bool hasAvx512() {
-  __builtin_cpu_init();
-  return __builtin_cpu_supports("avx512f");
-}
-const bool kHasAvx512 = hasAvx512();
+/// How much of a later run is asked for where only its first lines are.
+constexpr int64_t kFirst = 8 * kLine;
 
+template <int Locality>
 void streamRun(std::byte *to, const std::byte *from, int64_t run,
-               const std::byte *next) {
+               const std::byte *next, int64_t asked, bool avx512) {
   int64_t head =
       int64_t(-reinterpret_cast<uintptr_t>(to) & uintptr_t(kLine - 1));
   memcpy(to, from, size_t(head));
   int64_t lines = (run - head) / kLine * kLine;
-  if (kHasAvx512)
-    streamLines512(to + head, from + head, lines, next + head);
-  else
-    streamLines(to + head, from + head, lines, next + head);
+  auto *copy = avx512 ? streamLines512<Locality> : streamLines<Locality>;
+  copy(to + head, from + head, lines, next + head, asked);
   int64_t at = head + lines;
   memcpy(to + at, from + at, size_t(run - at));
+}
+
+void streamRunsAskingFirst(std::byte *to, const std::byte *from,
+                           const StridedCopy::Dim &dim, int64_t run,
+                           bool avx512) {
+  for (int64_t i = 0; i < dim.size; ++i) {
+    bool more = i + 1 < dim.size;
+    streamRun<kCached>(to, from, run, from + dim.source, more ? kFirst : 0,
+                       avx512);
+    to += dim.destination;
+    from += dim.source;
+  }
+}
+
+void streamRunsAskingAll(std::byte *to, const std::byte *from,
+                         const StridedCopy::Dim &dim, int64_t run,
+                         bool avx512) {
+  int64_t ahead = (kAheadBytes + run - 1) / run; // runs
+  for (int64_t i = 0; i < dim.size; ++i) {
+    bool more = i + ahead < dim.size;
+    streamRun<kOnce>(to, from, run, from + (more ? ahead * dim.source : kAhead),
+                     run, avx512);
+    to += dim.destination;
+    from += dim.source;
+  }
 }
 
 /// Runs that lie next to each other at the destination and are a multiple of
@@ -167,53 +195,21 @@ void streamPairs(std::byte *to, const std::byte *from,
     memcpy(to, from, 8);
 }
 
-/// From so many bytes on, one instruction copies a run on processors of Intel's
-/// with fast short strings (FSRM). It does not read the destination either, and
-/// takes three quarters of the time of stores that bypass the cache.
-constexpr int64_t kMinString = 2048;
-
-bool hasFastStrings() {
-  constexpr unsigned kFeatures = 7, kFsrm = 4; // bit of edx
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  __builtin_cpu_init();
-  return __builtin_cpu_is("intel") &&
-         __get_cpuid_count(kFeatures, 0, &a, &b, &c, &d) && (d >> kFsrm & 1);
-}
-const bool kHasFastStrings = hasFastStrings();
-
-void copyStrings(std::byte *to, const std::byte *from,
-                 const StridedCopy::Dim &dim, int64_t run) {
-  for (int64_t i = 0; i < dim.size; ++i) {
-    std::byte *end = to;
-    const std::byte *read = from;
-    auto left = size_t(run);
-    asm volatile("rep movsb" : "+D"(end), "+S"(read), "+c"(left) : : "memory");
-    to += dim.destination;
-    from += dim.source;
-  }
-}
-
 /// False when ordinary stores are better.
 bool streamRuns(std::byte *to, const std::byte *from,
-                const StridedCopy::Dim &dim, int64_t run) {
-  if (run >= kMinString && kHasFastStrings) {
-    copyStrings(to, from, dim, run);
-    return true;
-  }
+                const StridedCopy::Dim &dim, int64_t run,
+                const Streaming &how) {
   if (run >= kMinStreamedRun) {
-    int64_t ahead = (kAheadBytes + run - 1) / run; // runs
-    for (int64_t i = 0; i < dim.size; ++i) {
-      bool more = i + ahead < dim.size;
-      streamRun(to, from, run, from + (more ? ahead * dim.source : kAhead));
-      to += dim.destination;
-      from += dim.source;
-    }
+    auto *copy = how.asksFirst ? streamRunsAskingFirst : streamRunsAskingAll;
+    copy(to, from, dim, run, how.avx512);
     return true;
   }
   bool lines =
       run == kLine && isAligned(to, kLine) && dim.destination % kLine == 0;
-  if (lines && kHasAvx512) {
-    streamLineRuns512(to, from, dim);
+  if (lines && how.avx512) {
+    auto *copy =
+        how.asksFirst ? streamLineRuns512<kCached> : streamLineRuns512<kOnce>;
+    copy(to, from, dim);
     return true;
   }
   if (lines) {
@@ -236,17 +232,32 @@ bool streamRuns(std::byte *to, const std::byte *from,
 #else
 
 bool streamRuns(std::byte *, const std::byte *, const StridedCopy::Dim &,
-                int64_t) {
+                int64_t, const Streaming &) {
   return false;
 }
 
 #endif
 
+Streaming streamingOfProcessor() {
+#ifdef __SSE2__
+  __builtin_cpu_init();
+  return {bool(__builtin_cpu_supports("avx512f")),
+          bool(__builtin_cpu_is("intel"))};
+#else
+  return {false, false};
+#endif
+}
+
 } // namespace
 
+const Streaming &bestStreaming() {
+  static const Streaming best = streamingOfProcessor();
+  return best;
+}
+
 void copyRuns(std::byte *to, const std::byte *from, const StridedCopy::Dim &dim,
-              int64_t run, bool stream) {
-  if (!stream || !streamRuns(to, from, dim, run))
+              int64_t run, const Streaming *streaming) {
+  if (!streaming || !streamRuns(to, from, dim, run, *streaming))
     copyCachedRuns(to, from, dim, run);
 }
 

@@ -33,18 +33,18 @@ void copyTiled(std::byte *to, const std::byte *from,
       for (int64_t row = i; row < std::min(i + kTile, dim[0].size); ++row)
         copyRuns(to + row * dim[0].destination + j * inner.destination,
                  from + row * dim[0].source + j * inner.source, inner, run,
-                 /*stream=*/false);
+                 /*streaming=*/nullptr);
     }
 }
 
 void copyDims(std::byte *to, const std::byte *from, const StridedCopy::Dim *dim,
-              size_t count, int64_t run, bool stream) {
+              size_t count, int64_t run, const Streaming *streaming) {
   if (count == 1)
-    return copyRuns(to, from, *dim, run, stream);
+    return copyRuns(to, from, *dim, run, streaming);
   if (count == 2 && isTransposed(dim, run))
     return copyTiled(to, from, dim, run);
   for (int64_t i = 0; i < dim->size; ++i) {
-    copyDims(to, from, dim + 1, count - 1, run, stream);
+    copyDims(to, from, dim + 1, count - 1, run, streaming);
     to += dim->destination;
     from += dim->source;
   }
@@ -146,12 +146,13 @@ void StridedCopy::operator()(std::byte *destination,
   int64_t bytes = run;
   for (const Dim &dim : dims)
     bytes *= dim.size;
-  bool stream = bytes >= kStreamBytes;
+  const Streaming *streaming =
+      bytes >= kStreamBytes ? &bestStreaming() : nullptr;
   if (dims.empty())
-    copyRuns(destination, source, {1, 0, 0}, run, stream);
+    copyRuns(destination, source, {1, 0, 0}, run, streaming);
   else
-    copyDims(destination, source, dims.data(), dims.size(), run, stream);
-  if (stream)
+    copyDims(destination, source, dims.data(), dims.size(), run, streaming);
+  if (streaming)
     finishStreaming();
 }
 
