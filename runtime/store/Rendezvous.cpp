@@ -682,17 +682,17 @@ Result<Decision> Rendezvous::decide(const Judge &judge, Deadline deadline) {
   Wait wait = regardless();
   // There from before the commit until all have read that.
   DTRT_RETURN_IF_ERROR(client.add(keyOf("read"), 0, wait));
-  while (true) {
-    auto record = readRecord(wait);
-    DTRT_RETURN_IF_ERROR(record);
-    if (!record->isOf(idOf()) || record->attempt->state != Attempt::State::Open)
-      break;
+  auto record = readRecord(wait);
+  while (record.ok() && record->isOf(idOf()) &&
+         record->attempt->state == Attempt::State::Open) {
     auto replaced = replace(*record, record->attempt->committed(*note), wait);
-    DTRT_RETURN_IF_ERROR(replaced);
+    DTRT_RETURN_IF_ERROR(replaced); // it may be committed
     if (*replaced)
       return Decision{Attempt::State::Committed, *note, {}};
+    record = readRecord(wait);
   }
-  (void)client.remove(keyOf("read"), regardless());
+  (void)removeKey("read");
+  DTRT_RETURN_IF_ERROR(record);
   return look(wait);
 }
 

@@ -33,6 +33,8 @@ public:
   /// has this in it.
   void loseAfter(const std::string &part) { losesAfter = part; }
   void lose() { lost = true; }
+  /// One call, once this rank has changed a key that has this in it.
+  void loseOneAfter(const std::string &part) { losesOneAfter = part; }
   /// As many times as this rank removes a key that has this in it.
   void loseAtRemove(const std::string &part, int times) {
     losesAtRemove = part;
@@ -92,7 +94,7 @@ private:
           std::uniform_int_distribution<int64_t>(0, slowness.count())(random)));
     std::unique_lock<std::mutex> lock(mutex);
     wake.wait(lock, [this] { return !stuck; });
-    if (lost)
+    if (lost || losesNext.exchange(false))
       return makeError(ErrorCode::StoreLost, "connection reset");
     return {};
   }
@@ -102,6 +104,11 @@ private:
       sticksAfter.clear();
       stuck = true;
     }
+    if (!losesOneAfter.empty() &&
+        what.find(losesOneAfter) != std::string::npos) {
+      losesOneAfter.clear();
+      losesNext = true;
+    }
     if (!losesAfter.empty() && what.find(losesAfter) != std::string::npos) {
       losesAfter.clear();
       lost = true;
@@ -109,9 +116,9 @@ private:
   }
 
   std::shared_ptr<MemoryStore> store;
-  std::string losesAfter, sticksAfter, losesAtRemove;
+  std::string losesAfter, losesOneAfter, sticksAfter, losesAtRemove;
   int removesToLose = 0;
-  std::atomic<bool> lost{false};
+  std::atomic<bool> lost{false}, losesNext{false};
   std::chrono::microseconds slowness{0};
   std::minstd_rand random{std::random_device()()};
   std::mutex mutex;
@@ -569,6 +576,17 @@ TEST(Rendezvous, ARankWhoseRemovalFailsOnceRemovesItsKeys) {
     EXPECT_EQ(world.run(attemptThatShares), std::vector<std::string>(2));
     world.expectClean();
   }
+}
+
+/// As where its process is stopped before it commits: the others abort, and it
+/// has no time left when it goes on.
+TEST(Rendezvous, WhoCannotCommitLeavesNoCount) {
+  Ranks world(2);
+  world.ways[0]->loseOneAfter("/read");
+  for (const std::string &error :
+       world.run([](Rendezvous &ranks) { return attempt(ranks, "5"); }))
+    EXPECT_FALSE(error.empty());
+  world.expectClean();
 }
 
 TEST(Rendezvous, WhatARankCannotRemoveIsKnownToTheOthers) {
