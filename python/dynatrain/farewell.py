@@ -9,6 +9,7 @@ takes the process down with it ("terminate called without an active exception").
 from __future__ import annotations
 
 import atexit
+import os
 import sys
 import threading
 import time
@@ -67,6 +68,16 @@ def _why() -> str:
     error = getattr(sys, "last_value", None)
     why = f": {describe(error)}" if error is not None else ""
     return f"its process has ended{why}"
+
+
+def _begin_anew() -> None:
+    """In a process that is forked: it owes nothing, its parent does."""
+    _begun.clear()
+    _preparing.clear()
+    _aborted.clear()
+
+
+os.register_at_fork(after_in_child=_begin_anew)
 
 
 @atexit.register

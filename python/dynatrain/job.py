@@ -799,6 +799,10 @@ class Job:
         )
 
 
+# The jobs of a process that is forked are its parent's.
+os.register_at_fork(after_in_child=_open.clear)
+
+
 @atexit.register
 def _leave() -> None:
     for job in list(_open):

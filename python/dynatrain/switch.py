@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import weakref
 from functools import partial
@@ -13,7 +14,7 @@ import torch
 from . import _C, farewell
 from .agreement import StepAgreement
 from .board import Board
-from .errors import Error
+from .errors import Error, InvalidError
 from .hollow import leave_empty
 from .world import Place
 
@@ -39,6 +40,9 @@ class Switch:
     transfer leave these as they are.
 
     As a context manager: a switch that is not committed at the end is aborted.
+
+    It belongs to the process that has prepared it. In one that is forked from
+    that it does nothing, not even at the end.
     """
 
     def __init__(
@@ -50,6 +54,7 @@ class Switch:
         digests: bool,
     ) -> None:
         self._place = place
+        self._process = os.getpid()
         self._sources: list[weakref.ref[torch.Tensor]] = []
         self._native = _C.Switch(plan, place.native)
         self._error: BaseException | None = None
@@ -142,7 +147,15 @@ class Switch:
             farewell.end(self, self._native.ranks(), self._place)
         return outcome
 
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:
+            raise InvalidError(
+                f"rank {self._place.rank}: the switch is that of process "
+                f"{self._process}, from which this one was forked"
+            )
+
     def _run(self, phase: Callable[[], Any]) -> Any:
+        self._check_process()
         self.wait()
         try:
             return phase()
@@ -220,6 +233,7 @@ class Switch:
         """Ends the change on all processes, those too that have yet to prepare
         it; the old state is intact, but in mode flat once all have begun to
         transfer. Raises `Error` where it is committed."""
+        self._check_process()
         if self._end(f"rank {self._place.rank}: {reason}") == "committed":
             raise Error(
                 f"rank {self._place.rank}, abort: the switch is committed"
@@ -267,7 +281,7 @@ class Switch:
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if self.outcome != "committed":
+        if os.getpid() == self._process and self.outcome != "committed":
             self._end(
                 farewell.describe(error)
                 if error is not None

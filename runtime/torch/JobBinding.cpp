@@ -5,6 +5,7 @@
 #include "C10dStore.h"
 #include "Failure.h"
 #include "Interruptible.h"
+#include "OwnProcess.h"
 
 #include <torch/csrc/utils/pybind.h>
 #include <unistd.h>
@@ -326,7 +327,7 @@ void bindJob(py::module_ &module) {
   py::call_guard<py::gil_scoped_release> release;
   module.def("bounded_store", &boundedStore, py::arg("store"),
              py::arg("timeout"), py::arg("answer"), release);
-  py::class_<LiveJob>(module, "Job")
+  py::class_<LiveJob, OwnProcessPtr<LiveJob>>(module, "Job")
       .def(py::init<c10::intrusive_ptr<c10d::Store>, std::string, double,
                     std::string, uint64_t>(),
            release)

@@ -17,6 +17,7 @@
 #include "JobBinding.h"
 #include "LiveSwitch.h"
 #include "LiveTensor.h"
+#include "OwnProcess.h"
 #include "SnapshotGreeting.h"
 #include "TensorLooks.h"
 
@@ -429,7 +430,7 @@ PYBIND11_MODULE(_C, module) {
       .def_readonly("fill", &Expected::fill);
   py::class_<LiveTensor>(module, "Tensor").def(py::init(&makeTensor));
   py::class_<World>(module, "World").def(py::init(&makeWorld));
-  py::class_<LiveSwitch>(module, "Switch")
+  py::class_<LiveSwitch, OwnProcessPtr<LiveSwitch>>(module, "Switch")
       .def(py::init<Plan, World>())
       .def("compare", &LiveSwitch::compare)
       .def("connect", &LiveSwitch::connect)
