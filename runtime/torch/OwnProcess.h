@@ -8,9 +8,9 @@
 
 namespace dtrt {
 
-/// Deletes an object where it was made. A process that is forked has it too, but
-/// none of its threads: it would wait for them without end, and tell other ranks
-/// that this one has gone. There it is left to the end of the process.
+/// Deletes an object where it was made. A process that is forked has it too,
+/// but none of its threads: it would wait for them without end, and tell other
+/// ranks that this one has gone. There it is left to the end of the process.
 struct InOwnProcess {
   template <typename T> void operator()(T *made) const {
     if (getpid() == process)

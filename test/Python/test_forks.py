@@ -3,7 +3,6 @@ a job of their parent, and how they end, is nothing to that."""
 
 import atexit
 import gc
-import os
 
 import pytest
 from processes import dist, dynatrain, fork, run_ranks
