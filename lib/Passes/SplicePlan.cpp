@@ -290,10 +290,8 @@ std::optional<std::string> Splicer::write(const std::string &output) {
   if (common.summary.timePredicted >
       mostTimesBound() * common.summary.timeLowerBound)
     return tooSlow(/*portsAreBusy=*/false);
-  dtrt::PlanCommon unproved = common;
   stateProof();
-  status = writer->finish(unproved,
-                          [&](const dtrt::PlanReader &) { return common; });
+  status = writer->finishPreviewed(common);
   if (!status.ok())
     return status.message();
   return std::nullopt;
