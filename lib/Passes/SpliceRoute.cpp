@@ -192,11 +192,8 @@ std::vector<TimedMessage> RouteSplicer::aroundWants() const {
         devices.insert(holding.devices.begin(), holding.devices.end());
   std::vector<TimedMessage> messages;
   forEachMessageOf(devices, programs, [&](const OldMessage &message) {
-    int64_t bytes = 0;
-    for (const OldPiece &piece : message.pieces)
-      if (!isChanged(places, message, piece))
-        bytes +=
-            piece.box.volume() * info.flowWidths()[piece.flow].bytesPerElement;
+    int64_t bytes =
+        stayingBytes(stayingPart(places, message), places, info, message);
     if (bytes > 0)
       messages.push_back({message.wave, message.from, message.to, bytes});
   });
@@ -291,14 +288,29 @@ int32_t firstWaveFor(const Move &move, const ChangedPlaces &places,
   int32_t first = 0;
   if (!sender)
     return first;
-  for (const OldMessage &message : sender->received)
+  for (const OldMessage &message : llvm::reverse(sender->received)) {
+    if (message.wave < first)
+      continue;
     for (const OldPiece &piece : message.pieces)
       if (piece.flow == move.flow && overlaps(piece.box, move.box))
         first = std::max(first, message.wave + 1);
+  }
   return first;
 }
 
 } // namespace
+
+int64_t stayingBytes(StayingPart part, const ChangedPlaces &places,
+                     const TransitionInfo &info, const OldMessage &message) {
+  if (part != StayingPart::Some)
+    return part == StayingPart::All ? message.bytes : 0;
+  int64_t bytes = 0;
+  for (const OldPiece &piece : message.pieces)
+    if (!isChanged(places, message, piece))
+      bytes +=
+          piece.box.volume() * info.flowWidths()[piece.flow].bytesPerElement;
+  return bytes;
+}
 
 std::optional<std::string> spliceRoute(const TransitionInfo &info,
                                        const ChangedPlaces &places,
@@ -353,10 +365,8 @@ spliceWaves(const TransitionInfo &info, const ChangedPlaces &places,
   problem.stagingBytes = info.stagingLimit;
   WavesAround around;
   forEachMessageOf(devices, programs, [&](const OldMessage &message) {
-    int64_t bytes = 0;
-    for (const OldPiece &piece : message.pieces)
-      if (stays(places, route, message, piece))
-        bytes += piece.box.volume() * problem.elementBytes[piece.flow];
+    int64_t bytes = stayingBytes(stayingPart(places, route, message), places,
+                                 info, message);
     around.numWaves =
         std::max(around.numWaves, std::min(message.wave, INT32_MAX - 1) + 1);
     if (bytes > 0)

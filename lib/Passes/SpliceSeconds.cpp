@@ -61,10 +61,8 @@ std::vector<TimedMessage> keptMessages(const TransitionInfo &info,
                                        const SplicedRoute &route) {
   std::vector<TimedMessage> out;
   auto addKept = [&](const OldMessage &message) {
-    int64_t bytes = 0;
-    for (const OldPiece &piece : message.pieces)
-      if (stays(places, route, message, piece))
-        bytes += bytesOf(info, piece.flow, piece.box);
+    int64_t bytes = stayingBytes(stayingPart(places, route, message), places,
+                                 info, message);
     if (bytes > 0)
       out.push_back(timed(message.wave, message.from, message.to, bytes));
   };
