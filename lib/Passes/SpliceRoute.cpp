@@ -55,6 +55,7 @@ private:
   std::optional<std::string> solve();
   bool mayBeResent(const OldMessage &message) const;
   void resend(const OldMessage &message);
+  void resendAll();
 
   const TransitionInfo &info;
   const ChangedPlaces &places;
@@ -251,6 +252,17 @@ void RouteSplicer::resend(const OldMessage &message) {
   }
 }
 
+void RouteSplicer::resendAll() {
+  std::set<int64_t> resenders = effort.resenders;
+  if (effort.resends)
+    for (auto [before, now] : places.heirs)
+      resenders.insert({before, now});
+  for (int64_t device : resenders)
+    if (const OldProgram *program = programs.of(device))
+      for (const OldMessage &message : program->sent)
+        resend(message);
+}
+
 std::optional<std::string> RouteSplicer::run() {
   readOld();
   if (!programs.problem().empty())
@@ -258,12 +270,7 @@ std::optional<std::string> RouteSplicer::run() {
   cutToWants();
   if (auto error = solve())
     return error;
-  if (effort.resends)
-    for (auto [before, now] : places.heirs)
-      for (int64_t device : {before, now})
-        if (const OldProgram *program = programs.of(device))
-          for (const OldMessage &message : program->sent)
-            resend(message);
+  resendAll();
   std::stable_sort(out.moves.begin(), out.moves.end(),
                    [](const Move &a, const Move &b) { return a.hop < b.hop; });
   uint32_t last = out.moves.empty() ? 0 : out.moves.back().hop;
@@ -387,6 +394,7 @@ spliceWaves(const TransitionInfo &info, const ChangedPlaces &places,
   if (auto error = reschedule(problem, options, kept))
     return error;
   out.moves = std::move(kept.schedule.moves);
+  out.firstBehind = around.numWaves;
   out.bytesInWave = kept.bytesInWave;
   FilledGaps gaps = fillGaps(usedWaves(around, programs, devices),
                              around.firstWave, out.moves);

@@ -29,6 +29,8 @@ struct SpliceEffort {
   bool looksAtPorts = false;
   /// What heirs and who had their places send goes in other waves, too.
   bool resends = false;
+  /// So does what these send.
+  std::set<int64_t> resenders;
 };
 
 struct SplicedRoute {
@@ -106,6 +108,7 @@ std::set<int64_t> someOthers(const OldPrograms &programs,
 
 struct SplicedWaves {
   std::vector<ScheduledMove> moves; // of the route
+  int32_t firstBehind = 0;          // behind all waves of the old plan
   int64_t bytesInWave = 0;          // of what has kept its wave
   bool hasGaps = false; // waves in which nothing is known to be sent
 };
