@@ -49,6 +49,7 @@ private:
   int64_t bucketSizeOf(int64_t chunk, const Mesh &mesh,
                        const Group &group) const;
   void layOut(const std::vector<LocalTensor> &tensors, const Group &group);
+  bool extendLast(const LocalTensor &tensor, int64_t device);
   void own(const LocalTensor &tensor, Interval range, int64_t device);
 
   void findChunks();
@@ -178,33 +179,38 @@ void Evaluator::addTensors(size_t index, int64_t rank,
   visit(visit, 0);
 }
 
-/// Gives a device a range of a tensor. A whole tensor that continues the last
-/// shard along the last leading dim extends it, so that one shard covers a run
-/// of layers or experts.
-void Evaluator::own(const LocalTensor &tensor, Interval range, int64_t device) {
+/// Where a whole tensor continues the last shard along the last leading dim,
+/// extends it, so that one shard covers a run of layers or experts.
+bool Evaluator::extendLast(const LocalTensor &tensor, int64_t device) {
   std::vector<Holding> &holdings = out[tensor.param];
-  Shard shard = *tensor.shard;
-  unsigned leading = shard.numLeading;
-  for (unsigned d = 0; d < leading; ++d)
-    shard.dims[d] = {{tensor.member[d], tensor.member[d] + 1}};
+  unsigned leading = tensor.shard->numLeading;
+  if (leading == 0 || holdings.empty() ||
+      holdings.back().devices.front() != device || holdings.back().shard.range)
+    return false;
+  // Along leading dims it has one interval, here of one member but in the last.
+  std::vector<std::vector<Interval>> &dims = holdings.back().shard.dims;
+  for (unsigned d = 0; d + 1 < leading; ++d)
+    if (dims[d].front().lo != tensor.member[d])
+      return false;
+  Interval &run = dims[leading - 1].front();
+  if (run.hi != tensor.member[leading - 1])
+    return false;
+  ++run.hi;
+  return true;
+}
+
+/// Gives a device a range of a tensor.
+void Evaluator::own(const LocalTensor &tensor, Interval range, int64_t device) {
   bool isWhole = range.size() == tensor.size;
+  if ((isWhole && extendLast(tensor, device)) || !shards.take())
+    return;
+  Holding &holding = out[tensor.param].emplace_back();
+  holding.devices = {device};
+  holding.shard = *tensor.shard;
+  for (unsigned d = 0; d < holding.shard.numLeading; ++d)
+    holding.shard.dims[d] = {{tensor.member[d], tensor.member[d] + 1}};
   if (!isWhole)
-    shard.range = range;
-  if (isWhole && leading > 0 && !holdings.empty() &&
-      holdings.back().devices.front() == device &&
-      !holdings.back().shard.range) {
-    Shard &last = holdings.back().shard;
-    Interval &run = last.dims[leading - 1].front();
-    bool sameOuter =
-        std::equal(shard.dims.begin(), shard.dims.begin() + leading - 1,
-                   last.dims.begin());
-    if (sameOuter && run.hi == tensor.member[leading - 1]) {
-      ++run.hi;
-      return;
-    }
-  }
-  if (shards.take())
-    holdings.push_back({std::move(shard), {device}});
+    holding.shard.range = range;
 }
 
 /// Only the first chunk of the first pipeline stage is cut into buckets: that

@@ -44,6 +44,8 @@ LogicalResult compileExpected(const RequestSet &request,
   if (!module)
     return failure();
   PassManager passes(&context);
+  if (expected.layouts())
+    passes.addPass(createKnowLayouts(expected.layouts()));
   buildReplanPipeline(passes, call.from, call.output, /*hasFamilies=*/true);
   return success(succeeded(passes.run(*module)) && isSilent);
 }

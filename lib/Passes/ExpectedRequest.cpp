@@ -57,7 +57,14 @@ ExpectedRequest::of(const RequestSet &request,
     return std::nullopt;
   std::string text;
   llvm::raw_string_ostream(text) << *module;
-  return ExpectedRequest(std::move(*byRank), std::move(text));
+  std::shared_ptr<const LayoutsByRank> held;
+  auto take = [&](const TransitionInfo &info) {
+    held = layoutsByRank(info);
+    return success();
+  };
+  if (failed(TransitionAnalysis(*module).forEach(take)) || !isSilent)
+    return std::nullopt;
+  return ExpectedRequest(std::move(*byRank), std::move(text), std::move(held));
 }
 
 OwningOpRef<ModuleOp> ExpectedRequest::moduleOf(const RequestSet &request,

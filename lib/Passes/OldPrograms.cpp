@@ -96,14 +96,31 @@ bool MessageReader::read() {
 
 } // namespace
 
-OldPrograms::OldPrograms(const TransitionInfo &info, const Replan &from)
-    : plan(*from.plan), held(from.held.get()) {
+FlowNumbers::FlowNumbers(const TransitionInfo &info) {
   llvm::DenseMap<Operation *, uint32_t> families;
   for (auto [i, param] : llvm::enumerate(info.params))
     families[param] = uint32_t(i);
   for (auto [i, flow] : llvm::enumerate(info.flows))
-    flows[{families.lookup(flow.param), flow.states}] = uint32_t(i);
+    numbers[{families.lookup(flow.param), flow.states}] = uint32_t(i);
+  for (const Flow &flow : info.flowWidths())
+    bytesPerElement.push_back(flow.bytesPerElement);
 }
+
+std::shared_ptr<const ReadPrograms> readAhead(const TransitionInfo &info,
+                                              const Replan &from) {
+  OldPrograms programs(info, from);
+  auto out = std::make_shared<ReadPrograms>(
+      ReadPrograms{programs.flowNumbers(), /*programs=*/{}});
+  for (uint32_t device : programs.devices())
+    if (auto program = programs.find(device))
+      out->programs.emplace(device, std::move(program));
+  return out;
+}
+
+OldPrograms::OldPrograms(const TransitionInfo &info, const Replan &from)
+    : plan(*from.plan), held(from.held.get()), flows(info),
+      ahead(from.ahead && from.ahead->flows == flows ? from.ahead.get()
+                                                     : nullptr) {}
 
 Box boxOf(const dtrt::Segment &segment) {
   Box box(unsigned(segment.offset.size()));
@@ -116,11 +133,15 @@ bool OldPrograms::addPieces(const std::vector<dtrt::Segment> &segments,
                             OldMessage &out) {
   out.pieces.reserve(segments.size());
   for (const dtrt::Segment &segment : segments) {
-    auto flow = flows.find({segment.family, segment.states});
-    if (flow == flows.end())
+    auto found = flows.numbers.find({segment.family, segment.states});
+    if (found == flows.numbers.end())
       return false;
-    out.pieces.push_back({flow->second, boxOf(segment),
-                          segment.side == dtrt::Side::Destination});
+    uint32_t flow = found->second;
+    bool isForward = segment.side == dtrt::Side::Destination;
+    const OldPiece &piece =
+        out.pieces.emplace_back(OldPiece{flow, boxOf(segment), isForward});
+    out.bytes += piece.box.volume() * flows.bytesPerElement[flow];
+    out.hasForwards |= isForward;
   }
   return true;
 }
@@ -136,14 +157,18 @@ std::shared_ptr<const dtrt::RankProgram> OldPrograms::read(uint32_t device) {
   return nullptr;
 }
 
-const OldProgram *OldPrograms::of(int64_t device) {
+std::shared_ptr<const OldProgram> OldPrograms::find(int64_t device) {
+  if (ahead)
+    if (auto known = ahead->programs.find(device);
+        known != ahead->programs.end())
+      return known->second;
   auto [place, isNew] = programs.try_emplace(device);
   if (!isNew)
-    return place->second.get();
+    return place->second;
   auto known = llvm::lower_bound(plan.devices(), uint32_t(device));
   if (known == plan.devices().end() || *known != device)
     return nullptr;
-  auto out = std::make_unique<OldProgram>();
+  auto out = std::make_shared<OldProgram>();
   out->program = read(uint32_t(device));
   if (!out->program)
     return nullptr;
@@ -155,8 +180,7 @@ const OldProgram *OldPrograms::of(int64_t device) {
           " does what this compiler would not";
     return nullptr;
   }
-  place->second = std::move(out);
-  return place->second.get();
+  return place->second = std::move(out);
 }
 
 } // namespace dt

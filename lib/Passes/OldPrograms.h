@@ -13,6 +13,8 @@
 #include "dt/Passes/Replan.h"
 
 #include <map>
+#include <memory>
+#include <unordered_map>
 
 namespace dt {
 
@@ -29,6 +31,8 @@ struct OldMessage {
   int32_t wave = 0;
   int64_t from = 0, to = 0;
   std::vector<OldPiece> pieces;
+  int64_t bytes = 0;        // of all of them, on the wire
+  bool hasForwards = false; // any of them
 };
 
 struct OldProgram {
@@ -38,16 +42,41 @@ struct OldProgram {
   size_t firstWave = 0, lastWave = 0;
 };
 
+/// The flows of a transition, by family and states, and what their elements
+/// take on the wire.
+struct FlowNumbers {
+  explicit FlowNumbers(const TransitionInfo &info);
+
+  std::map<std::pair<uint32_t, uint64_t>, uint32_t> numbers;
+  std::vector<int64_t> bytesPerElement; // by number
+
+  friend bool operator==(const FlowNumbers &a, const FlowNumbers &b) {
+    return a.numbers == b.numbers && a.bytesPerElement == b.bytesPerElement;
+  }
+};
+
+/// Programs of a plan as transitions with these flows have them.
+struct ReadPrograms {
+  FlowNumbers flows;
+  std::unordered_map<int64_t, std::shared_ptr<const OldProgram>> programs;
+};
+
+/// Reads all programs of a plan that can be read so, before they are asked for.
+std::shared_ptr<const ReadPrograms> readAhead(const TransitionInfo &info,
+                                              const Replan &from);
+
 /// What a segment of a program names.
 Box boxOf(const dtrt::Segment &segment);
 
 class OldPrograms {
 public:
-  /// `info` and the plan must outlive this, and have the same families.
+  /// The plan must outlive this, and have the families of `info`.
   OldPrograms(const TransitionInfo &info, const Replan &from);
 
   /// Null where the plan has none, or one that cannot be read so.
-  const OldProgram *of(int64_t device);
+  const OldProgram *of(int64_t device) { return find(device).get(); }
+  std::shared_ptr<const OldProgram> find(int64_t device);
+  const FlowNumbers &flowNumbers() const { return flows; }
   /// All that have one, ascending.
   const std::vector<uint32_t> &devices() const { return plan.devices(); }
   /// Why some program cannot be read so; empty: all could.
@@ -58,9 +87,10 @@ private:
   bool addPieces(const std::vector<dtrt::Segment> &segments, OldMessage &out);
 
   const dtrt::PlanReader &plan;
-  const HeldPrograms *held;                                // null: none
-  std::map<std::pair<uint32_t, uint64_t>, uint32_t> flows; // family, states
-  std::map<int64_t, std::unique_ptr<OldProgram>> programs;
+  const HeldPrograms *held; // null: none
+  const FlowNumbers flows;
+  const ReadPrograms *ahead; // null: none with these flows
+  std::unordered_map<int64_t, std::shared_ptr<const OldProgram>> programs;
   std::string why;
 };
 

@@ -3,6 +3,7 @@
 #include "dt/Passes/Replanner.h"
 
 #include "CompileRequest.h"
+#include "OldPrograms.h"
 #include "Threads.h"
 #include "dt/Json/Json.h"
 #include "dt/Passes/Files.h"
@@ -38,12 +39,32 @@ struct Replanner::State {
       std::make_shared<dtrt::VerifiedPrograms>();
   std::shared_ptr<const HeldPrograms> held;
   std::optional<ExpectedRequest> expected;
+  std::shared_ptr<const ReadPrograms> ahead; // as expected requests have them
   MLIRContext::Threading threading = MLIRContext::Threading::ENABLED;
 
+  /// From now on requests like this one are expected.
+  void expect(const RequestSet &request);
   /// Null where there is no plan; then `lines` say why.
   std::shared_ptr<Replan> replan(const Order &order,
                                  std::vector<std::string> &lines) const;
 };
+
+void Replanner::State::expect(const RequestSet &request) {
+  ahead = nullptr;
+  expected = ExpectedRequest::of(request, threading);
+  if (!expected || held->empty()) // too much to be held
+    return;
+  MLIRContext context(threading);
+  OwningOpRef<ModuleOp> module = expected->moduleOf(request, &context);
+  if (!module)
+    return;
+  Replan from(plan);
+  from.held = held;
+  (void)TransitionAnalysis(*module).forEach([&](const TransitionInfo &info) {
+    ahead = readAhead(info, from);
+    return success();
+  });
+}
 
 std::shared_ptr<Replan>
 Replanner::State::replan(const Order &order,
@@ -56,6 +77,7 @@ Replanner::State::replan(const Order &order,
     call.from = std::make_shared<Replan>(plan);
     call.from->known = known;
     call.from->held = held;
+    call.from->ahead = ahead;
   };
   start();
   if (expected && succeeded(compileExpected(order.request, *expected, call)))
@@ -116,11 +138,12 @@ void writeWarnings(llvm::json::OStream &json,
 }
 
 /// The request that a file holds, or the value itself.
-std::optional<RequestSet> readRequest(json::Json request, std::string &file,
+std::optional<RequestSet> readRequest(json::Json request,
+                                      const RequestSet *like, std::string &file,
                                       std::string &error) {
   if (!request.isString()) {
     file = "<request>";
-    return RequestSet::read(std::move(request), ".", error);
+    return RequestSet::read(std::move(request), ".", error, like);
   }
   file = request.string;
   auto text = readInput(file, error);
@@ -128,11 +151,12 @@ std::optional<RequestSet> readRequest(json::Json request, std::string &file,
     return std::nullopt;
   std::string folder = llvm::sys::path::parent_path(file).str();
   return RequestSet::read(text->getBuffer().str(),
-                          folder.empty() ? "." : folder, error);
+                          folder.empty() ? "." : folder, error, like);
 }
 
 /// Nothing, with `error` set, where the line asks for none.
-std::optional<Order> readOrder(llvm::StringRef line, std::string &error) {
+std::optional<Order> readOrder(llvm::StringRef line, const RequestSet *like,
+                               std::string &error) {
   json::Json order, request;
   std::string output;
   bool isExpected = false;
@@ -157,7 +181,7 @@ std::optional<Order> readOrder(llvm::StringRef line, std::string &error) {
     return std::nullopt;
   }
   std::string file;
-  auto set = readRequest(std::move(request), file, error);
+  auto set = readRequest(std::move(request), like, file, error);
   if (!set)
     return std::nullopt;
   if (set->isFamily()) {
@@ -210,11 +234,13 @@ Replanner::Answer Replanner::refuse(const std::string &error) {
 Replanner::Answer Replanner::answer(llvm::StringRef line) {
   auto start = std::chrono::steady_clock::now();
   std::string error;
-  auto order = readOrder(line, error);
+  const RequestSet *like =
+      state->expected ? &state->expected->request() : nullptr;
+  auto order = readOrder(line, like, error);
   if (!order)
     return refuse(error);
   if (order->isExpected) {
-    state->expected = ExpectedRequest::of(order->request, state->threading);
+    state->expect(order->request);
     return {lineOfJson([&](llvm::json::OStream &json) {
               json.attribute("expected", state->expected.has_value());
             }),

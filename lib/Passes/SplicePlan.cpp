@@ -45,6 +45,7 @@ constexpr uint64_t kFewMessages = 4096;
 
 /// A plan without its programs.
 struct SpliceDraft {
+  SpliceEffort effort;
   SplicedRoute route;
   std::set<int64_t> devices; // whose programs are made
   double busiestPort = 0;    // seconds that it carries bytes
@@ -67,6 +68,8 @@ public:
 private:
   std::optional<std::string> sketch(const SpliceEffort &effort);
   std::optional<std::string> choose();
+  bool isTooSlow() const;
+  void freeSenders();
   void findDevices(SpliceDraft &out);
   std::optional<std::string> write(const std::string &output);
   dtrt::Status writePrograms(dtrt::PlanWriter &writer);
@@ -75,6 +78,9 @@ private:
   double boundOf(const SpliceDraft &some) const;
   bool sendsNoMore() const;
   std::string tooSlow(bool portsAreBusy);
+  bool isLarge() const {
+    return from.plan->common().summary.messages > kFewMessages;
+  }
   void stateProof();
   void report();
 
@@ -190,6 +196,7 @@ double Splicer::boundOf(const SpliceDraft &some) const {
 /// Drafts a plan, unless a port has too much to carry and others can be asked.
 std::optional<std::string> Splicer::sketch(const SpliceEffort &effort) {
   SpliceDraft next;
+  next.effort = effort;
   if (auto why = spliceRoute(info, places, programs, effort, next.route))
     return why;
   findDevices(next);
@@ -205,6 +212,24 @@ std::optional<std::string> Splicer::sketch(const SpliceEffort &effort) {
   if (!draft || next.isBetterThan(*draft))
     draft = std::move(next);
   return std::nullopt;
+}
+
+/// What a port has beyond the bound is no plan's fault, perhaps.
+bool Splicer::isTooSlow() const {
+  double bound = std::max(boundOf(*draft), draft->busiestPort);
+  return draft->atLeast > mostTimesBound() * bound;
+}
+
+/// Where a draft is too slow though no port has too much to carry, ports of
+/// heirs are idle when those are busy that send to them: what these send leaves
+/// its waves, too. In a small plan as much is kept around the old one.
+void Splicer::freeSenders() {
+  if (!isTooSlow() || !isLarge() ||
+      draft->busiestPort > mostTimesBound() * boundOf(*draft))
+    return;
+  SpliceEffort effort = draft->effort;
+  effort.resenders = lateSenders(info, draft->waves);
+  (void)sketch(effort); // where it finds nothing, the draft stays
 }
 
 /// Changes more of the old plan until it is fast enough, without gaps. Where a
@@ -231,9 +256,8 @@ std::optional<std::string> Splicer::choose() {
   }
   if (!draft)
     return why;
-  // What a port has beyond that bound is no plan's fault, perhaps.
-  double bound = std::max(boundOf(*draft), draft->busiestPort);
-  if (draft->atLeast > mostTimesBound() * bound)
+  freeSenders();
+  if (isTooSlow())
     return tooSlow(effort.looksAtPorts);
   return std::nullopt;
 }
@@ -244,7 +268,7 @@ std::string Splicer::tooSlow(bool portsAreBusy) {
   std::string why = portsAreBusy
                         ? "who had the places of others has too much to send"
                         : "a plan of copies may be slower";
-  if (portsAreBusy || from.plan->common().summary.messages > kFewMessages)
+  if (portsAreBusy || isLarge())
     from.reason = why;
   return why;
 }
@@ -290,10 +314,8 @@ std::optional<std::string> Splicer::write(const std::string &output) {
   if (common.summary.timePredicted >
       mostTimesBound() * common.summary.timeLowerBound)
     return tooSlow(/*portsAreBusy=*/false);
-  dtrt::PlanCommon unproved = common;
   stateProof();
-  status = writer->finish(unproved,
-                          [&](const dtrt::PlanReader &) { return common; });
+  status = writer->finishPreviewed(common);
   if (!status.ok())
     return status.message();
   return std::nullopt;

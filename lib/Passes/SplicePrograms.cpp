@@ -19,6 +19,18 @@ namespace dt {
 
 namespace {
 
+/// What one message carries: new pieces [first, last), or what stays of an old
+/// one.
+struct MessagePart {
+  int32_t wave = 0;
+  int64_t source = 0, destination = 0;
+  size_t first = 0, last = 0;
+  const OldMessage *old = nullptr; // null: new pieces
+  bool isWhole = true;             // all of the old one
+
+  auto message() const { return std::tie(wave, source, destination); }
+};
+
 class ProgramSplicer {
 public:
   ProgramSplicer(const TransitionInfo &info, const ChangedPlaces &places,
@@ -34,13 +46,17 @@ private:
   using Kind = PlanStep::Kind;
 
   void cutToDevices();
+  std::vector<ScheduledMove> inPackingOrder(const SplicedWaves &waves) const;
+  std::vector<MessagePart> partsOf(const std::vector<ScheduledMove> &news);
   std::vector<ScheduledMove> collect(const SplicedWaves &waves);
   std::optional<std::string> assign(const std::vector<ScheduledMove> &moves);
   void addLocals();
   void addDerived();
   PlanPiece pieceOf(uint32_t flow, int64_t from, int64_t to,
                     const Box &box) const;
-  void addStep(Kind kind, std::vector<PlanPiece> pieces, int32_t wave = -1);
+  void addStep(Kind kind, size_t firstPiece, size_t firstSlot,
+               int32_t wave = -1);
+  void addLocalStep(Kind kind, std::vector<PlanPiece> pieces);
   void addWaves(const std::vector<ScheduledMove> &moves,
                 const std::vector<PlanMessage> &messages);
   bool addOldWork(int64_t device, dtrt::RankProgram &program);
@@ -75,9 +91,8 @@ void ProgramSplicer::cutToDevices() {
   }
 }
 
-/// All messages of the devices: those that are new in packing order, the others
-/// as they were.
-std::vector<ScheduledMove> ProgramSplicer::collect(const SplicedWaves &waves) {
+std::vector<ScheduledMove>
+ProgramSplicer::inPackingOrder(const SplicedWaves &waves) const {
   std::vector<ScheduledMove> out = waves.moves;
   auto key = [&](const ScheduledMove &piece) {
     int64_t width = info.flowWidths()[piece.move.flow].bytesPerElement;
@@ -89,18 +104,55 @@ std::vector<ScheduledMove> ProgramSplicer::collect(const SplicedWaves &waves) {
                    [&](const ScheduledMove &a, const ScheduledMove &b) {
                      return key(a) < key(b);
                    });
-  size_t most = out.size();
+  return out;
+}
+
+/// By message, of each what is new first.
+std::vector<MessagePart>
+ProgramSplicer::partsOf(const std::vector<ScheduledMove> &news) {
+  std::vector<MessagePart> out;
+  for (size_t i = 0; i < news.size(); ++i) {
+    const auto &[move, wave, relay] = news[i];
+    MessagePart part = {wave, move.source, move.destination, i, i};
+    if (out.empty() || out.back().message() != part.message())
+      out.push_back(part);
+    out.back().last = i + 1;
+  }
   forEachMessageOf(devices, programs, [&](const OldMessage &message) {
-    most += message.pieces.size();
+    StayingPart stays = stayingPart(places, route, message);
+    if (stays != StayingPart::None)
+      out.push_back({message.wave, message.from, message.to, 0,
+                     message.pieces.size(), &message,
+                     stays == StayingPart::All});
   });
+  std::stable_sort(out.begin(), out.end(),
+                   [](const MessagePart &a, const MessagePart &b) {
+                     return a.message() < b.message();
+                   });
+  return out;
+}
+
+/// All messages of the devices: those that are new in packing order, the others
+/// as they were.
+std::vector<ScheduledMove> ProgramSplicer::collect(const SplicedWaves &waves) {
+  std::vector<ScheduledMove> news = inPackingOrder(waves), out;
+  std::vector<MessagePart> parts = partsOf(news);
+  size_t most = 0;
+  for (const MessagePart &part : parts)
+    most += part.last - part.first;
   out.reserve(most);
-  forEachMessageOf(devices, programs, [&](const OldMessage &message) {
-    for (const OldPiece &piece : message.pieces)
-      if (stays(places, route, message, piece))
-        out.push_back({{piece.flow, 0, message.from, message.to, piece.box},
-                       message.wave});
-  });
-  sortByMessage(out);
+  for (const MessagePart &part : parts) {
+    if (!part.old) {
+      std::move(news.begin() + long(part.first), news.begin() + long(part.last),
+                std::back_inserter(out));
+      continue;
+    }
+    for (const OldPiece &piece : part.old->pieces)
+      if (part.isWhole || !isChanged(places, *part.old, piece))
+        out.push_back(
+            {{piece.flow, 0, part.source, part.destination, piece.box},
+             part.wave});
+  }
   return out;
 }
 
@@ -117,16 +169,22 @@ PlanPiece ProgramSplicer::pieceOf(uint32_t flow, int64_t from, int64_t to,
   return out;
 }
 
-void ProgramSplicer::addStep(Kind kind, std::vector<PlanPiece> pieces,
+/// Of the pieces and slots from these on.
+void ProgramSplicer::addStep(Kind kind, size_t firstPiece, size_t firstSlot,
                              int32_t wave) {
   PlanStep &step = plan.steps.emplace_back();
   step.kind = kind;
   step.wave = wave;
-  step.first = plan.pieces.size();
-  for (PlanPiece &piece : pieces)
-    plan.pieces.push_back(std::move(piece));
+  step.first = firstPiece;
   step.last = plan.pieces.size();
-  step.firstSlot = step.lastSlot = plan.slots.size();
+  step.firstSlot = firstSlot;
+  step.lastSlot = plan.slots.size();
+}
+
+void ProgramSplicer::addLocalStep(Kind kind, std::vector<PlanPiece> pieces) {
+  size_t first = plan.pieces.size();
+  std::move(pieces.begin(), pieces.end(), std::back_inserter(plan.pieces));
+  addStep(kind, first, plan.slots.size());
 }
 
 /// What heirs copy, and the padding that they zero.
@@ -135,7 +193,7 @@ void ProgramSplicer::addLocals() {
   for (const LocalMove &local : route.locals)
     copies.push_back(
         pieceOf(local.flow, local.device, local.device, local.box));
-  addStep(Kind::Copy, std::move(copies));
+  addLocalStep(Kind::Copy, std::move(copies));
   auto numFlows = uint32_t(info.flows.size());
   for (uint32_t flow = 0; flow < numFlows; ++flow)
     for (const Holding &holding : route.wants->flows[flow].destination)
@@ -144,7 +202,7 @@ void ProgramSplicer::addLocals() {
           zeros.push_back(pieceOf(flow, device, device, box));
           zeros.back().flow = numFlows + flow;
         }
-  addStep(Kind::Zero, std::move(zeros));
+  addLocalStep(Kind::Zero, std::move(zeros));
 }
 
 /// What heirs make of what they have got.
@@ -155,7 +213,7 @@ void ProgramSplicer::addDerived() {
       pieces.push_back(pieceOf(flow, made.device, made.device, made.box));
       pieces.back().fedBy = info.flows[flow].derivedFrom.value_or(flow);
     }
-    addStep(Kind::Derive, std::move(pieces));
+    addLocalStep(Kind::Derive, std::move(pieces));
   }
 }
 
@@ -165,26 +223,23 @@ void ProgramSplicer::addWaves(const std::vector<ScheduledMove> &moves,
     int32_t wave = messages[first].wave;
     while (last < messages.size() && messages[last].wave == wave)
       ++last;
-    std::vector<PlanPiece> pieces;
-    std::vector<PlanSlot> slots;
-    pieces.reserve(messages[last - 1].last - messages[first].first);
+    size_t firstPiece = plan.pieces.size(), firstSlot = plan.slots.size();
     for (size_t m = first; m < last; ++m) {
       const PlanMessage &message = messages[m];
       for (size_t i = message.first; i < message.last; ++i) {
         const Move &move = moves[i].move;
-        pieces.push_back(
+        plan.pieces.push_back(
             pieceOf(move.flow, move.source, move.destination, move.box));
-        pieces.back().wave = wave;
+        plan.pieces.back().wave = wave;
       }
-      slots.push_back({0, wave, message.source, message.destination,
-                       /*receive=*/false, message.sendSlot, message.bytes});
-      slots.push_back({0, wave, message.destination, message.source,
-                       /*receive=*/true, message.receiveSlot, message.bytes});
+      plan.slots.push_back({0, wave, message.source, message.destination,
+                            /*receive=*/false, message.sendSlot,
+                            message.bytes});
+      plan.slots.push_back({0, wave, message.destination, message.source,
+                            /*receive=*/true, message.receiveSlot,
+                            message.bytes});
     }
-    addStep(Kind::Wave, std::move(pieces), wave);
-    for (PlanSlot &slot : slots)
-      plan.slots.push_back(slot);
-    plan.steps.back().lastSlot = plan.slots.size();
+    addStep(Kind::Wave, firstPiece, firstSlot, wave);
   }
 }
 

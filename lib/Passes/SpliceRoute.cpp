@@ -55,6 +55,7 @@ private:
   std::optional<std::string> solve();
   bool mayBeResent(const OldMessage &message) const;
   void resend(const OldMessage &message);
+  void resendAll();
 
   const TransitionInfo &info;
   const ChangedPlaces &places;
@@ -192,11 +193,8 @@ std::vector<TimedMessage> RouteSplicer::aroundWants() const {
         devices.insert(holding.devices.begin(), holding.devices.end());
   std::vector<TimedMessage> messages;
   forEachMessageOf(devices, programs, [&](const OldMessage &message) {
-    int64_t bytes = 0;
-    for (const OldPiece &piece : message.pieces)
-      if (!isChanged(places, message, piece))
-        bytes +=
-            piece.box.volume() * info.flowWidths()[piece.flow].bytesPerElement;
+    int64_t bytes =
+        stayingBytes(stayingPart(places, message), places, info, message);
     if (bytes > 0)
       messages.push_back({message.wave, message.from, message.to, bytes});
   });
@@ -254,6 +252,17 @@ void RouteSplicer::resend(const OldMessage &message) {
   }
 }
 
+void RouteSplicer::resendAll() {
+  std::set<int64_t> resenders = effort.resenders;
+  if (effort.resends)
+    for (auto [before, now] : places.heirs)
+      resenders.insert({before, now});
+  for (int64_t device : resenders)
+    if (const OldProgram *program = programs.of(device))
+      for (const OldMessage &message : program->sent)
+        resend(message);
+}
+
 std::optional<std::string> RouteSplicer::run() {
   readOld();
   if (!programs.problem().empty())
@@ -261,12 +270,7 @@ std::optional<std::string> RouteSplicer::run() {
   cutToWants();
   if (auto error = solve())
     return error;
-  if (effort.resends)
-    for (auto [before, now] : places.heirs)
-      for (int64_t device : {before, now})
-        if (const OldProgram *program = programs.of(device))
-          for (const OldMessage &message : program->sent)
-            resend(message);
+  resendAll();
   std::stable_sort(out.moves.begin(), out.moves.end(),
                    [](const Move &a, const Move &b) { return a.hop < b.hop; });
   uint32_t last = out.moves.empty() ? 0 : out.moves.back().hop;
@@ -291,14 +295,29 @@ int32_t firstWaveFor(const Move &move, const ChangedPlaces &places,
   int32_t first = 0;
   if (!sender)
     return first;
-  for (const OldMessage &message : sender->received)
+  for (const OldMessage &message : llvm::reverse(sender->received)) {
+    if (message.wave < first)
+      continue;
     for (const OldPiece &piece : message.pieces)
       if (piece.flow == move.flow && overlaps(piece.box, move.box))
         first = std::max(first, message.wave + 1);
+  }
   return first;
 }
 
 } // namespace
+
+int64_t stayingBytes(StayingPart part, const ChangedPlaces &places,
+                     const TransitionInfo &info, const OldMessage &message) {
+  if (part != StayingPart::Some)
+    return part == StayingPart::All ? message.bytes : 0;
+  int64_t bytes = 0;
+  for (const OldPiece &piece : message.pieces)
+    if (!isChanged(places, message, piece))
+      bytes +=
+          piece.box.volume() * info.flowWidths()[piece.flow].bytesPerElement;
+  return bytes;
+}
 
 std::optional<std::string> spliceRoute(const TransitionInfo &info,
                                        const ChangedPlaces &places,
@@ -353,10 +372,8 @@ spliceWaves(const TransitionInfo &info, const ChangedPlaces &places,
   problem.stagingBytes = info.stagingLimit;
   WavesAround around;
   forEachMessageOf(devices, programs, [&](const OldMessage &message) {
-    int64_t bytes = 0;
-    for (const OldPiece &piece : message.pieces)
-      if (stays(places, route, message, piece))
-        bytes += piece.box.volume() * problem.elementBytes[piece.flow];
+    int64_t bytes = stayingBytes(stayingPart(places, route, message), places,
+                                 info, message);
     around.numWaves =
         std::max(around.numWaves, std::min(message.wave, INT32_MAX - 1) + 1);
     if (bytes > 0)
@@ -377,6 +394,7 @@ spliceWaves(const TransitionInfo &info, const ChangedPlaces &places,
   if (auto error = reschedule(problem, options, kept))
     return error;
   out.moves = std::move(kept.schedule.moves);
+  out.firstBehind = around.numWaves;
   out.bytesInWave = kept.bytesInWave;
   FilledGaps gaps = fillGaps(usedWaves(around, programs, devices),
                              around.firstWave, out.moves);

@@ -14,6 +14,8 @@
 #include "dt/Routing/OldRoute.h"
 #include "dt/Scheduling/WaveProblem.h"
 
+#include "llvm/ADT/DenseSet.h"
+
 namespace dt {
 
 /// How much of the old plan is looked at, and may change.
@@ -27,6 +29,8 @@ struct SpliceEffort {
   bool looksAtPorts = false;
   /// What heirs and who had their places send goes in other waves, too.
   bool resends = false;
+  /// So does what these send.
+  std::set<int64_t> resenders;
 };
 
 struct SplicedRoute {
@@ -58,18 +62,33 @@ inline bool isChanged(const ChangedPlaces &places, const OldMessage &message,
          (piece.isForward && places.heirs.count(message.from) > 0);
 }
 
-/// Whether it goes as it did, in its wave.
-inline bool stays(const ChangedPlaces &places, const SplicedRoute &route,
-                  const OldMessage &message, const OldPiece &piece) {
-  return !isChanged(places, message, piece) &&
-         !route.resent.count({message.wave, message.from, message.to});
+/// What goes as it did of an old message, in its wave.
+enum class StayingPart { None, Some, All };
+inline StayingPart stayingPart(const ChangedPlaces &places,
+                               const OldMessage &message) {
+  if (places.heirs.count(message.to) > 0)
+    return StayingPart::None;
+  bool mayChange = message.hasForwards && places.heirs.count(message.from) > 0;
+  return mayChange ? StayingPart::Some : StayingPart::All;
 }
+inline StayingPart stayingPart(const ChangedPlaces &places,
+                               const SplicedRoute &route,
+                               const OldMessage &message) {
+  bool isResent = !route.resent.empty() &&
+                  route.resent.count({message.wave, message.from, message.to});
+  return isResent ? StayingPart::None : stayingPart(places, message);
+}
+
+/// Bytes of it, on the wire.
+int64_t stayingBytes(StayingPart part, const ChangedPlaces &places,
+                     const TransitionInfo &info, const OldMessage &message);
 
 /// Calls fn(message) for the messages of some devices, each once: where both
 /// ends are theirs, as it is sent.
 template <typename Fn>
 void forEachMessageOf(const std::set<int64_t> &devices, OldPrograms &programs,
                       Fn fn) {
+  llvm::DenseSet<int64_t> known(devices.begin(), devices.end());
   for (int64_t device : devices) {
     const OldProgram *program = programs.of(device);
     if (!program)
@@ -77,7 +96,7 @@ void forEachMessageOf(const std::set<int64_t> &devices, OldPrograms &programs,
     for (const OldMessage &message : program->sent)
       fn(message);
     for (const OldMessage &message : program->received)
-      if (!devices.count(message.from))
+      if (!known.contains(message.from))
         fn(message);
   }
 }
@@ -89,6 +108,7 @@ std::set<int64_t> someOthers(const OldPrograms &programs,
 
 struct SplicedWaves {
   std::vector<ScheduledMove> moves; // of the route
+  int32_t firstBehind = 0;          // behind all waves of the old plan
   int64_t bytesInWave = 0;          // of what has kept its wave
   bool hasGaps = false; // waves in which nothing is known to be sent
 };

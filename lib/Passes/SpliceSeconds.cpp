@@ -7,6 +7,7 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
+#include <map>
 #include <tuple>
 
 namespace dt {
@@ -61,10 +62,8 @@ std::vector<TimedMessage> keptMessages(const TransitionInfo &info,
                                        const SplicedRoute &route) {
   std::vector<TimedMessage> out;
   auto addKept = [&](const OldMessage &message) {
-    int64_t bytes = 0;
-    for (const OldPiece &piece : message.pieces)
-      if (stays(places, route, message, piece))
-        bytes += bytesOf(info, piece.flow, piece.box);
+    int64_t bytes = stayingBytes(stayingPart(places, route, message), places,
+                                 info, message);
     if (bytes > 0)
       out.push_back(timed(message.wave, message.from, message.to, bytes));
   };
@@ -89,6 +88,34 @@ double busiestPortOf(const TransitionInfo &info,
   auto ports =
       dtrt::busiestPorts(withPieces(kept, std::move(pieces)), info.cluster);
   return std::max(ports.nic, ports.island);
+}
+
+std::set<int64_t> lateSenders(const TransitionInfo &info,
+                              const SplicedWaves &waves) {
+  // Each that is freed changes the programs of a few others.
+  constexpr double kMostOfIt = 0.9;
+  std::map<int64_t, double> seconds; // by sender
+  double left = 0;
+  for (const auto &[move, wave, relay] : waves.moves)
+    if (wave >= waves.firstBehind) {
+      double own = double(bytesOf(info, move.flow, move.box)) /
+                   info.cluster.bytesPerSecond(move.source, move.destination);
+      seconds[move.source] += own;
+      left += kMostOfIt * own;
+    }
+  std::vector<std::pair<int64_t, double>> senders(seconds.begin(),
+                                                  seconds.end());
+  std::stable_sort(
+      senders.begin(), senders.end(),
+      [](const auto &a, const auto &b) { return a.second > b.second; });
+  std::set<int64_t> out;
+  for (auto [sender, own] : senders) {
+    if (left <= 0)
+      break;
+    left -= own;
+    out.insert(sender);
+  }
+  return out;
 }
 
 double secondsOf(const TransitionInfo &info,

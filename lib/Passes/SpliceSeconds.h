@@ -30,6 +30,11 @@ double secondsOf(const TransitionInfo &info,
                  const std::vector<TimedMessage> &kept,
                  const SplicedWaves &waves);
 
+/// Who sends what goes behind the old plan's waves, but for those who have
+/// least of it: their ports are idle in other waves than those of who gets it.
+std::set<int64_t> lateSenders(const TransitionInfo &info,
+                              const SplicedWaves &waves);
+
 } // namespace dt
 
 #endif // DT_LIB_PASSES_SPLICESECONDS_H

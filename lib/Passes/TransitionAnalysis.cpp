@@ -386,7 +386,10 @@ std::vector<Holding> holdingsOfSide(ParamOp param, ArrayRef<PlaceOp> places,
   std::vector<Holding> out;
   for (PlaceOp place : places) {
     std::optional<uint32_t> view = tensors.numberOf(place, param, side);
-    for (const Holding &holding : holdings.find(place)->second) {
+    auto held = holdings.find(place);
+    if (held == holdings.end()) // it is known by rank
+      continue;
+    for (const Holding &holding : held->second) {
       out.push_back(holding);
       out.back().shard.view = view;
     }
@@ -397,8 +400,35 @@ std::vector<Holding> holdingsOfSide(ParamOp param, ArrayRef<PlaceOp> places,
 /// Both layouts as they were read.
 struct ReadSides {
   llvm::DenseMap<Attribute, PlacesOfState> sourcePlaces, destinationPlaces;
-  Holdings source, destination;
+  Holdings source, destination; // none where they are known by rank
 };
+
+/// What ranks hold, by the devices where they are.
+std::vector<Holding> onDevices(std::vector<Holding> byRank,
+                               const std::vector<int64_t> &devices) {
+  for (Holding &holding : byRank) {
+    for (int64_t &device : holding.devices)
+      device = devices[size_t(device)];
+    llvm::sort(holding.devices);
+  }
+  return byRank;
+}
+
+/// Fills the flows of a transition whose layouts are known by rank; fails where
+/// these are of another one.
+LogicalResult placeKnown(const LayoutsByRank &known, TransitionInfo &info,
+                         SymbolTableCollection &tables) {
+  if (known.flows.size() != info.flows.size() || !info.tensors.empty())
+    return info.op().emitOpError("has other layouts than are known");
+  const std::vector<int64_t> source = devicesOf(info.sourceLayout(), tables);
+  const std::vector<int64_t> destination =
+      devicesOf(info.destinationLayout(), tables);
+  for (auto [flow, own] : llvm::zip(info.flows, known.flows)) {
+    flow.source = onDevices(own.source, source);
+    flow.destination = onDevices(own.destination, destination);
+  }
+  return success();
+}
 
 /// Adds the flows of one param: states grouped by their pair of places. A
 /// state that is or may be made from another has a flow of its own.
@@ -518,7 +548,8 @@ static LogicalResult checkRows(TransitionOp transition) {
 }
 
 FailureOr<TransitionInfo> TransitionInfo::get(TransitionOp op,
-                                              SymbolTableCollection &tables) {
+                                              SymbolTableCollection &tables,
+                                              const LayoutsByRank *known) {
   TransitionInfo info;
   info.transition = op;
   info.source = op.lookupSource(tables);
@@ -535,11 +566,13 @@ FailureOr<TransitionInfo> TransitionInfo::get(TransitionOp op,
       indexPlaces(info.destination, Side::Destination, info.params);
   if (failed(destinationPlaces))
     return failure();
-  auto source = evaluateLayout(info.source, Side::Source, tables);
+  FailureOr<Holdings> source = Holdings(), destination = Holdings();
+  if (!known)
+    source = evaluateLayout(info.source, Side::Source, tables);
   if (failed(source))
     return failure();
-  auto destination =
-      evaluateLayout(info.destination, Side::Destination, tables);
+  if (!known)
+    destination = evaluateLayout(info.destination, Side::Destination, tables);
   if (failed(destination) || failed(checkRows(op)))
     return failure();
   ReadSides sides = {std::move(*sourcePlaces), std::move(*destinationPlaces),
@@ -547,6 +580,8 @@ FailureOr<TransitionInfo> TransitionInfo::get(TransitionOp op,
   SideTensors tensors(info.tensors);
   for (ParamOp param : info.params)
     addFlows(param, sides, tensors, info.flows);
+  if (known && failed(placeKnown(*known, info, tables)))
+    return failure();
   info.indexFlows();
   return info;
 }
@@ -865,10 +900,55 @@ Worlds worldsOf(const TransitionInfo &info) {
   return out;
 }
 
-TransitionAnalysis::TransitionAnalysis(Operation *module) {
+std::shared_ptr<const LayoutsByRank> layoutsByRank(const TransitionInfo &info) {
+  if (!info.tensors.empty())
+    return nullptr;
+  auto out = std::make_shared<LayoutsByRank>();
+  for (const FlowInfo &flow : info.flows)
+    out->flows.push_back({flow.source, flow.destination});
+  return out;
+}
+
+namespace {
+
+struct KnowLayoutsPass : PassWrapper<KnowLayoutsPass, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(KnowLayoutsPass)
+
+  explicit KnowLayoutsPass(std::shared_ptr<const LayoutsByRank> known)
+      : known(std::move(known)) {}
+
+  StringRef getArgument() const override { return "dt-know-layouts"; }
+
+  void runOnOperation() override {
+    getAnalysis<KnownLayouts>().byRank = known;
+    markAllAnalysesPreserved();
+  }
+
+private:
+  std::shared_ptr<const LayoutsByRank> known;
+};
+
+const LayoutsByRank *knownLayouts(AnalysisManager &analyses) {
+  auto known = analyses.getCachedAnalysis<KnownLayouts>();
+  return known ? known->get().byRank.get() : nullptr;
+}
+
+} // namespace
+
+std::unique_ptr<Pass>
+createKnowLayouts(std::shared_ptr<const LayoutsByRank> known) {
+  return std::make_unique<KnowLayoutsPass>(std::move(known));
+}
+
+TransitionAnalysis::TransitionAnalysis(Operation *module,
+                                       AnalysisManager &analyses)
+    : TransitionAnalysis(module, knownLayouts(analyses)) {}
+
+TransitionAnalysis::TransitionAnalysis(Operation *module,
+                                       const LayoutsByRank *known) {
   SymbolTableCollection tables;
   for (auto op : cast<ModuleOp>(module).getOps<TransitionOp>()) {
-    auto info = TransitionInfo::get(op, tables);
+    auto info = TransitionInfo::get(op, tables, known);
     areRight = succeeded(info);
     if (!areRight)
       return;

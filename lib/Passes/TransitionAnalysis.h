@@ -17,6 +17,8 @@
 #include "dt/Scheduling/StoredFlows.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/AnalysisManager.h"
+#include "mlir/Pass/Pass.h"
 
 #include <memory>
 #include <mutex>
@@ -44,13 +46,32 @@ struct SideTensor {
   TensorAttr tensor;
 };
 
+/// What both layouts of a transition say of ranks, as its flows have it: it is
+/// the same wherever the ranks are.
+struct LayoutsByRank {
+  struct Flow {
+    std::vector<Holding> source, destination; // device = rank
+  };
+  std::vector<Flow> flows;
+};
+
+/// An analysis that knows nothing of itself: who has evaluated the layouts of
+/// such a module says so here.
+struct KnownLayouts {
+  explicit KnownLayouts(mlir::Operation *) {}
+
+  std::shared_ptr<const LayoutsByRank> byRank; // null: nothing is known
+};
+
 /// One transition with both of its layouts evaluated.
 class TransitionInfo {
 public:
-  /// Evaluates both layouts. Emits a diagnostic on failure, and where the
-  /// layouts or the ops inside hold more than the limits (Limits.h).
+  /// Evaluates both layouts, unless what they say of ranks is known. Emits a
+  /// diagnostic on failure, and where the layouts or the ops inside hold more
+  /// than the limits (Limits.h).
   static mlir::FailureOr<TransitionInfo>
-  get(TransitionOp op, mlir::SymbolTableCollection &tables);
+  get(TransitionOp op, mlir::SymbolTableCollection &tables,
+      const LayoutsByRank *known = nullptr);
 
   /// The same of devices that have nothing: for who looks at the shards of a
   /// few, and fills these in.
@@ -129,16 +150,28 @@ private:
 class TransitionAnalysis {
 public:
   /// Emits a diagnostic where a layout is wrong.
-  explicit TransitionAnalysis(mlir::Operation *module);
+  explicit TransitionAnalysis(mlir::Operation *module)
+      : TransitionAnalysis(module, nullptr) {}
+  TransitionAnalysis(mlir::Operation *module, mlir::AnalysisManager &analyses);
 
   /// Fails where the layouts of a transition are wrong, and where `fn` fails.
   mlir::LogicalResult forEach(
       llvm::function_ref<mlir::LogicalResult(const TransitionInfo &)> fn) const;
 
 private:
+  TransitionAnalysis(mlir::Operation *module, const LayoutsByRank *known);
+
   std::vector<TransitionInfo> transitions;
   bool areRight = true;
 };
+
+/// What the layouts of a module with one transition say of ranks, where each
+/// is the device of its number; null where tensors of the sides are views.
+std::shared_ptr<const LayoutsByRank> layoutsByRank(const TransitionInfo &info);
+
+/// Says what is known of the layouts of a module.
+std::unique_ptr<mlir::Pass>
+createKnowLayouts(std::shared_ptr<const LayoutsByRank> known);
 
 /// Holdings of every place of a layout, in op order; places of ZeRO buckets
 /// are evaluated together. Emits a diagnostic on failure.

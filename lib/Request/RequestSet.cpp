@@ -18,7 +18,9 @@ using namespace request;
 struct RequestSet::State {
   Json json;
   std::string modelFile; // its text; "" where the request has the model
-  Model model;
+  std::shared_ptr<const Model> model;
+
+  void readModel(const std::string &directory, const State *like);
   Cluster measured;
   SetItems items;
 };
@@ -51,6 +53,18 @@ auto caught(Read read, std::string &error) -> std::optional<decltype(read())> {
 
 } // namespace
 
+void RequestSet::State::readModel(const std::string &directory,
+                                  const State *like) {
+  const Json &named = require(json, "request", "model");
+  modelFile = readModelFile(named, directory);
+  bool isAlike = like && like->modelFile == modelFile &&
+                 isSameValue(require(like->json, "request", "model"), named);
+  model =
+      isAlike
+          ? like->model
+          : std::make_shared<const Model>(request::readModel(named, modelFile));
+}
+
 RequestSet::RequestSet(std::unique_ptr<State> state)
     : state(std::move(state)) {}
 RequestSet::RequestSet(RequestSet &&) noexcept = default;
@@ -59,16 +73,18 @@ RequestSet::~RequestSet() = default;
 
 std::optional<RequestSet> RequestSet::read(const std::string &json,
                                            const std::string &directory,
-                                           std::string &error) {
+                                           std::string &error,
+                                           const RequestSet *like) {
   auto parsed = caught([&] { return parseJson(json, "request"); }, error);
   if (!parsed)
     return std::nullopt;
-  return read(std::move(*parsed), directory, error);
+  return read(std::move(*parsed), directory, error, like);
 }
 
 std::optional<RequestSet> RequestSet::read(Json request,
                                            const std::string &directory,
-                                           std::string &error) {
+                                           std::string &error,
+                                           const RequestSet *like) {
   auto read = [&] {
     auto state = std::make_unique<State>();
     state->json = std::move(request);
@@ -76,10 +92,9 @@ std::optional<RequestSet> RequestSet::read(Json request,
               {"model", "state", "derive", "drop", "extra", "rules", "source",
                "destination", "swaps", "steps", "cluster", "memory",
                "compression", "vocab_multiple"});
-    const Json &model = require(state->json, "request", "model");
+    require(state->json, "request", "model");
     state->items = readItems(state->json);
-    state->modelFile = readModelFile(model, directory);
-    state->model = readModel(model, state->modelFile);
+    state->readModel(directory, like ? like->state.get() : nullptr);
     state->measured = readCalibration(state->json, directory);
     return RequestSet(std::move(state));
   };
@@ -108,9 +123,9 @@ std::optional<Request> RequestSet::request(size_t index,
   auto read = [&] {
     if (!isFamily())
       return readTransition(state->json, {*item.source, *item.destination},
-                            state->model, state->measured);
+                            *state->model, state->measured);
     Json source = sourceOf(item), destination = destinationOf(item);
-    return readTransition(state->json, {source, destination}, state->model,
+    return readTransition(state->json, {source, destination}, *state->model,
                           state->measured);
   };
   return caught(read, error);

@@ -24,7 +24,8 @@ struct PlanWriter::State {
   size_t bytesStart = 0;
   uint64_t position = 0;
   std::vector<SectionEntry> table;
-  FeatureSet features = 0; // of the programs
+  FeatureSet features = 0;  // of the programs
+  bool isPreviewed = false; // all of it that is written
 
   Status write(const void *data, size_t size) {
     position += size;
@@ -61,6 +62,8 @@ struct PlanWriter::State {
   /// Takes these back; `end` is where the programs end.
   Status open(uint64_t end);
   Result<PlanReader> read();
+  /// Closes the file, and publishes it where it says what it was given.
+  Status closeForGood(const PlanCommon &common);
   Status publish() { return bytes ? Status() : file->publish(); }
 };
 
@@ -188,6 +191,7 @@ Status PlanWriter::addProgram(const EncodedProgram &program) {
                      " comes after that of device ", state->table.back().device,
                      ": expected ascending devices");
   state->features |= program.features;
+  state->isPreviewed = false;
   return state->addSection(SectionKind::Program, program);
 }
 
@@ -226,7 +230,24 @@ Status PlanWriter::preview(const PlanCommon &common, const Look &look) {
   auto features = look(*plan);
   DTRT_RETURN_IF_ERROR(features);
   state->features = *features;
+  state->isPreviewed = true;
   return state->open(end);
+}
+
+Status PlanWriter::State::closeForGood(const PlanCommon &common) {
+  DTRT_RETURN_IF_ERROR(close(common));
+  auto written = read();
+  DTRT_RETURN_IF_ERROR(written);
+  if (encodeCommonSection(written->common()) != encodeCommonSection(common))
+    return makeError("the common part of the plan reads otherwise than it was "
+                     "written");
+  return publish();
+}
+
+Status PlanWriter::finishPreviewed(const PlanCommon &common) {
+  if (!state->isPreviewed)
+    return makeError("the plan has been written to since it was previewed");
+  return state->closeForGood(common);
 }
 
 Status PlanWriter::finish(const PlanCommon &common, const Check &check) {
@@ -242,13 +263,7 @@ Status PlanWriter::finish(const PlanCommon &common, const Check &check) {
     return makeError("the check of the plan returned another common part than "
                      "it was given");
   DTRT_RETURN_IF_ERROR(state->open(end));
-  DTRT_RETURN_IF_ERROR(state->close(*checked));
-  auto written = state->read();
-  DTRT_RETURN_IF_ERROR(written);
-  if (encodeCommonSection(written->common()) != encodeCommonSection(*checked))
-    return makeError("the common part of the plan reads otherwise than it was "
-                     "written");
-  return state->publish();
+  return state->closeForGood(*checked);
 }
 
 } // namespace dtrt

@@ -38,6 +38,65 @@ private:
 };
 
 //===----------------------------------------------------------------------===//
+// Where segments lie
+//===----------------------------------------------------------------------===//
+
+void KnownMulticasts::Reach::add(const Segment &segment) {
+  if (count++ == 0) {
+    first = end = segment.offset;
+    for (size_t dim = 0; dim < end.size(); ++dim)
+      end[dim] += segment.size[dim];
+    return;
+  }
+  for (size_t dim = 0; dim < first.size(); ++dim) {
+    first[dim] = std::min(first[dim], segment.offset[dim]);
+    end[dim] = std::max(end[dim], segment.offset[dim] + segment.size[dim]);
+  }
+}
+
+bool KnownMulticasts::Reach::meets(const Reach &other) const {
+  if (family != other.family || !(states & other.states))
+    return false;
+  for (size_t dim = 0; dim < first.size(); ++dim)
+    if (first[dim] >= other.end[dim] || other.first[dim] >= end[dim])
+      return false;
+  return true;
+}
+
+std::vector<KnownMulticasts::Reach>
+KnownMulticasts::reachOf(const Carried &carried) {
+  std::vector<Reach> out;
+  carried.forEach([&](const Segment &segment, uint32_t) {
+    auto own = std::find_if(out.begin(), out.end(), [&](const Reach &reach) {
+      return reach.family == segment.family && reach.states == segment.states;
+    });
+    if (own == out.end()) {
+      own = out.emplace(own);
+      own->family = segment.family;
+      own->states = segment.states;
+    }
+    own->add(segment);
+    return true;
+  });
+  return out;
+}
+
+/// There is one.
+KnownMulticasts::Reach
+KnownMulticasts::reachOf(const PassedOn::Elements &elements) {
+  Reach out;
+  out.family = elements.family;
+  out.states = elements.states;
+  out.first = out.end = elements.places.front();
+  for (const PassedOn::Place &place : elements.places)
+    for (size_t dim = 0; dim < place.size(); ++dim) {
+      out.first[dim] = std::min(out.first[dim], place[dim]);
+      out.end[dim] = std::max(out.end[dim], place[dim] + 1);
+    }
+  return out;
+}
+
+//===----------------------------------------------------------------------===//
 // What is known
 //===----------------------------------------------------------------------===//
 
@@ -51,6 +110,7 @@ bool KnownMulticasts::addEnds() {
     if (!taken.ok())
       return false;
     steps.push_back(*taken);
+    reach.push_back(reachOf(*carried[program]));
     std::vector<std::vector<End>> ends = counter.takeEnds();
     for (size_t i = 0; i < ends.size(); ++i)
       for (End end : ends[i])
@@ -121,6 +181,24 @@ void KnownMulticasts::findSets() {
   }
 }
 
+/// There are no more than there are ends, whose number is limited: who passes
+/// an element on sends it.
+void KnownMulticasts::numberPlaces() {
+  places.resize(carried.size());
+  size_t next = 0;
+  for (const Group &group : groups) {
+    firstPlace.push_back(next);
+    for (const KnownEnd &end : group.ends) {
+      std::vector<uint32_t> &own = places[end.program];
+      auto place = uint32_t(next + MulticastCounter::placeOf(end.end));
+      if (own.empty() || own.back() != place)
+        own.push_back(place);
+    }
+    next += group.set.size();
+  }
+  firstPlace.push_back(next);
+}
+
 std::optional<KnownMulticasts>
 KnownMulticasts::of(const std::vector<Program> &programs) {
   KnownMulticasts out;
@@ -140,6 +218,7 @@ KnownMulticasts::of(const std::vector<Program> &programs) {
     return std::nullopt;
   out.addMakers(programs);
   out.findSets();
+  out.numberPlaces();
   return out;
 }
 
@@ -197,42 +276,70 @@ bool KnownMulticasts::addOthers(const std::vector<const Carried *> &others,
 }
 
 bool KnownMulticasts::addTaken(const std::vector<bool> &isTaken,
+                               const std::vector<PassedOn::Elements> &elements,
                                const MostSteps &mostSteps,
                                MulticastCounter &added) const {
+  std::vector<Reach> looked;
+  for (const PassedOn::Elements &own : elements)
+    looked.push_back(reachOf(own));
   for (size_t program = 0; program < carried.size(); ++program) {
     if (!isTaken[program])
       continue;
     uint64_t most = mostSteps(carried[program]->items);
-    if (most <= steps[program] ||
-        !added.addCarried(*carried[program], most - steps[program]).ok())
+    if (most <= steps[program])
+      return false;
+    uint64_t left = most - steps[program];
+    uint64_t needed = 0; // to see that no segment has any of the elements
+    bool mayMeet = false;
+    for (const Reach &own : reach[program])
+      for (const Reach &other : looked) {
+        needed += own.family == other.family ? own.count : 0;
+        mayMeet |= own.meets(other);
+      }
+    bool isSeen = mayMeet ? added.addCarried(*carried[program], left).ok()
+                          : needed < left;
+    if (!isSeen)
       return false;
   }
   return true;
+}
+
+/// Where something is carried that was not, or is no more.
+std::vector<bool> KnownMulticasts::touchedPlaces(
+    const std::vector<bool> &isTaken,
+    const std::vector<std::vector<End>> &others) const {
+  std::vector<bool> out(firstPlace.back());
+  for (size_t program = 0; program < places.size(); ++program)
+    if (!isTaken[program])
+      for (uint32_t place : places[program])
+        out[place] = true;
+  for (size_t i = 0; i < others.size(); ++i)
+    for (End end : others[i])
+      out[firstPlace[i] + MulticastCounter::placeOf(end)] = true;
+  return out;
 }
 
 /// Of each element that is not carried as it was: who shares it now, if one
 /// that the plan has passes it on.
 void KnownMulticasts::recount(size_t number, const std::vector<bool> &isTaken,
                               const std::vector<bool> &isMade,
+                              const std::vector<bool> &isTouched,
                               std::vector<End> others, Sets &sets) const {
   const Group &group = groups[number];
   std::sort(others.begin(), others.end());
   std::vector<End> own;
   auto next = others.begin();
   for (size_t place = 0; place < group.set.size(); ++place) {
+    if (!isTouched[firstPlace[number] + place])
+      continue;
     own.clear();
     size_t first = group.firstEnd[place], last = group.firstEnd[place + 1];
     for (size_t e = first; e < last; ++e)
       if (isTaken[group.ends[e].program])
         own.push_back(group.ends[e].end);
-    bool isAsItWas = own.size() == last - first;
     for (; next != others.end() && MulticastCounter::placeOf(*next) == place;
-         ++next) {
+         ++next)
       own.push_back(*next);
-      isAsItWas = false;
-    }
-    if (isAsItWas)
-      continue;
     sets.remove(group.set[place]);
     auto makers = group.makers.begin();
     bool isPassedOn =
@@ -257,12 +364,13 @@ KnownMulticasts::count(const std::vector<bool> &isTaken, PassedOn passedOn,
   MulticastCounter ofKnown(elements);
   std::vector<MulticastCounter> ofAdded(1, MulticastCounter(added.elements));
   if (!addOthers(others, mostSteps, ofKnown, ofAdded.front()) ||
-      !addTaken(isTaken, mostSteps, ofAdded.front()))
+      !addTaken(isTaken, added.elements, mostSteps, ofAdded.front()))
     return std::nullopt;
   Sets sets(*this);
   std::vector<std::vector<End>> ends = ofKnown.takeEnds();
+  const std::vector<bool> isTouched = touchedPlaces(isTaken, ends);
   for (size_t i = 0; i < groups.size(); ++i)
-    recount(i, isTaken, added.isMade[i], std::move(ends[i]), sets);
+    recount(i, isTaken, added.isMade[i], isTouched, std::move(ends[i]), sets);
   for (const Devices &devices : MulticastCounter::sets(ofAdded))
     sets.add(devices);
   return sets.count();

@@ -56,6 +56,18 @@ private:
     std::vector<uint32_t> set; // of those that share it, or kNoSet
   };
   static constexpr uint32_t kNoSet = UINT32_MAX;
+  /// Where the segments of one family and states lie that a program carries.
+  struct Reach {
+    uint32_t family = 0;
+    uint64_t states = 0;
+    uint64_t count = 0; // of segments
+    DimVector first, end;
+
+    void add(const Segment &segment);
+    bool meets(const Reach &other) const;
+  };
+  static std::vector<Reach> reachOf(const Carried &carried);
+  static Reach reachOf(const PassedOn::Elements &elements);
   /// Elements that others pass on: what is known by number and place, and what
   /// is not.
   struct Added {
@@ -72,15 +84,26 @@ private:
   bool addOthers(const std::vector<const Carried *> &others,
                  const MostSteps &mostSteps, MulticastCounter &known,
                  MulticastCounter &added) const;
-  bool addTaken(const std::vector<bool> &isTaken, const MostSteps &mostSteps,
-                MulticastCounter &added) const;
+  bool addTaken(const std::vector<bool> &isTaken,
+                const std::vector<PassedOn::Elements> &elements,
+                const MostSteps &mostSteps, MulticastCounter &added) const;
+  void numberPlaces();
+  std::vector<bool>
+  touchedPlaces(const std::vector<bool> &isTaken,
+                const std::vector<std::vector<End>> &others) const;
   void recount(size_t number, const std::vector<bool> &isTaken,
-               const std::vector<bool> &isMade, std::vector<End> others,
+               const std::vector<bool> &isMade,
+               const std::vector<bool> &isTouched, std::vector<End> others,
                Sets &sets) const;
 
   std::vector<PassedOn::Elements> elements;
   std::vector<std::shared_ptr<const Carried>> carried; // by program
-  std::vector<uint64_t> steps;         // that each took to be looked at
+  std::vector<std::vector<Reach>> reach;               // of each
+  std::vector<uint64_t> steps; // that each took to be looked at
+  /// All places of all groups have numbers, those of a group from this on.
+  std::vector<size_t> firstPlace;
+  /// By program, the numbers of the places that it has an end at.
+  std::vector<std::vector<uint32_t>> places;
   std::vector<Group> groups;           // as in `elements`
   std::map<Devices, uint32_t> numbers; // of sets
   std::vector<uint32_t> uses;          // by set, elements that it shares

@@ -29,6 +29,8 @@ namespace dt {
 using HeldPrograms =
     std::unordered_map<uint32_t, std::shared_ptr<const dtrt::RankProgram>>;
 
+struct ReadPrograms;
+
 struct Replan {
   explicit Replan(std::shared_ptr<const dtrt::PlanReader> plan)
       : plan(std::move(plan)) {}
@@ -46,6 +48,8 @@ struct Replan {
   bool replacesKnown = false;
   /// Those of the old plan that need not be read again; null: none.
   std::shared_ptr<const HeldPrograms> held;
+  /// The same, as requests that are expected have their messages; null: none.
+  std::shared_ptr<const ReadPrograms> ahead;
   /// Where no programs can be copied: from zero, not around the old plan.
   bool copiesOnly = false;
 

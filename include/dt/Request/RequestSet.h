@@ -26,10 +26,14 @@ public:
   /// sentence as `readRequest` does.
   static std::optional<RequestSet> read(const std::string &json,
                                         const std::string &directory,
-                                        std::string &error);
-  /// Of what was parsed before.
-  static std::optional<RequestSet>
-  read(json::Json request, const std::string &directory, std::string &error);
+                                        std::string &error,
+                                        const RequestSet *like = nullptr);
+  /// Of what was parsed before. The model is that of `like` where both name it
+  /// alike and its file holds the same; null: it is read.
+  static std::optional<RequestSet> read(json::Json request,
+                                        const std::string &directory,
+                                        std::string &error,
+                                        const RequestSet *like = nullptr);
   RequestSet(RequestSet &&) noexcept;
   RequestSet &operator=(RequestSet &&) noexcept;
   ~RequestSet();

@@ -168,4 +168,38 @@ TEST(RequestSet, anotherModelIsAnotherRequest) {
   EXPECT_FALSE(of(R"("llama3-8b.json")", folder).isButForDevices(*without));
 }
 
+TEST(RequestSet, aModelIsThatOfALikeRequestWhereItIsTheSame) {
+  auto of = [](const std::string &model, const RequestSet *like) {
+    std::string error;
+    auto set = RequestSet::read(R"({"model": )" + model +
+                                    R"(, "rules": [{"match": "*", "tp": 0}],
+                                        "source": {"world": 1},
+                                        "destination": {"world": 1}})",
+                                testing::TempDir(), error, like);
+    EXPECT_TRUE(set) << error;
+    return requestAt(*set, 0).tensors.at(0).name;
+  };
+  auto write = [](const std::string &name) {
+    std::ofstream(testing::TempDir() + "/like.json")
+        << R"({"tensors": [{"name": ")" + name +
+               R"(", "shape": [4], "dtype": "f32"}]})";
+  };
+  write("a");
+  std::string error;
+  auto like = RequestSet::read(R"({"model": "like.json",
+                                   "rules": [{"match": "*", "tp": 0}],
+                                   "source": {"world": 1},
+                                   "destination": {"world": 1}})",
+                               testing::TempDir(), error);
+  ASSERT_TRUE(like) << error;
+  EXPECT_EQ(of(R"("like.json")", &*like), "a");
+  // In the request itself there is another.
+  EXPECT_EQ(of(R"({"tensors": [{"name": "b", "shape": [4], "dtype": "f32"}]})",
+               &*like),
+            "b");
+  // The file has changed.
+  write("c");
+  EXPECT_EQ(of(R"("like.json")", &*like), "c");
+}
+
 } // namespace

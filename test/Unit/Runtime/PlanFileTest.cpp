@@ -171,6 +171,36 @@ TEST(PlanFile, CopiesSectionsOfAnother) {
                  "device 99 has no program");
 }
 
+// What was read before it is finished is all of it.
+TEST(PlanFile, IsFinishedAsItWasPreviewed) {
+  TestPlan plan = reshapePlan();
+  PlanReader old = plan.reader();
+  const PlanCommon &common = old.common();
+  std::string bytes;
+  PlanWriter writer = PlanWriter::toBytes(bytes);
+  auto add = [&](size_t number) {
+    auto program = old.program(old.devices()[number]);
+    ASSERT_TRUE(program.ok());
+    ASSERT_TRUE(writer.addProgram(*program).ok());
+  };
+  auto preview = [&] {
+    auto look = [&](const PlanReader &) { return common.features; };
+    ASSERT_TRUE(writer.preview(common, look).ok());
+  };
+  const char *why = "has been written to since it was previewed";
+  size_t last = old.devices().size() - 1;
+  for (size_t number = 0; number < last; ++number)
+    add(number);
+  expectContains(writer.finishPreviewed(common).message(), why);
+  preview();
+  add(last);
+  expectContains(writer.finishPreviewed(common).message(), why);
+  preview();
+  Status finished = writer.finishPreviewed(common);
+  ASSERT_TRUE(finished.ok()) << finished.message();
+  EXPECT_EQ(bytes, plan.bytes());
+}
+
 TEST(PlanFile, MayBeCutWhileItIsInUse) {
   for (uint64_t extra : {0u, 20u << 20}) {
     std::string path = pathOf("dtrt-cut");

@@ -55,6 +55,10 @@ public:
   using Look = std::function<Result<FeatureSet>(const PlanReader &)>;
   Status preview(const PlanCommon &common, const Look &look);
 
+  /// Finishes a plan as it was when a preview has read it, with another common
+  /// part, which is read again.
+  Status finishPreviewed(const PlanCommon &common);
+
   /// Reads what was written and says what the common part states of it.
   using Check = std::function<Result<PlanCommon>(const PlanReader &)>;
 
