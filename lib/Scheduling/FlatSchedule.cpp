@@ -222,8 +222,9 @@ std::string FlatScheduler::refuseLimit() const {
   if (int64_t smallest = smallestLimit())
     return text + "the smallest limit that works is " +
            std::to_string(smallest);
-  return text + "nor to any other limit within " +
-         std::to_string(mostEffects()) + " blocks and " +
+  return text + "and no larger limit was found that works within " +
+         std::to_string(mostEffects() / kOfSearch) + " blocks, of the " +
+         std::to_string(mostEffects()) + " that there may be, and " +
          std::to_string(kMaxMessages) + " messages";
 }
 
