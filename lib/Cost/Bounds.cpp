@@ -2,6 +2,7 @@
 
 #include "dt/Cost/Bounds.h"
 
+#include "dt/Cost/SpreadBytes.h"
 #include "dt/Cost/SpreadRounds.h"
 #include "dtrt/cost/LinkRates.h"
 #include "dtrt/cost/Sites.h"
@@ -266,7 +267,9 @@ void BoundsBuilder::addNode(const Devices &holders, const Devices &lacking,
   }
   bounds.interNodeBytes += bytes;
   int64_t others = int64_t(lacking.size()) - 1;
-  nodeIn[node].add(bytes, 1 + SpreadRounds(cluster).ofNode({1, others}));
+  int64_t rounds = 1 + SpreadRounds(cluster).ofNode({1, others});
+  nodeIn[node].add(bytes, rounds);
+  crossing.add(bytes, rounds);
   if (others > 0)
     addInside(lacking, bytes * others, /*rounds=*/2);
   Devices nics = portsOf(cluster, lacking, /*inter=*/true, /*send=*/false);
@@ -355,6 +358,8 @@ void BoundsBuilder::add(const Devices &holders, const Devices &wanters,
   mostRounds = std::max(mostRounds, spread.toAll(near, far));
   if (!crosses)
     return;
+  for (int64_t device : holders)
+    mostHeld = std::max(mostHeld, held[device] += bytes);
   // What leaves these nodes last may have come to all of their devices before.
   for (NodeCopies &copies : near)
     copies = {copies.having + copies.lacking, 0};
@@ -376,6 +381,33 @@ double BoundsBuilder::pairsSeconds() const {
       seconds = std::max(seconds, bytes / rate);
     }
   return seconds;
+}
+
+/// Whether all goes in messages, of which a port carries one at a time, each in
+/// a wave of its own, at the rate of its level.
+static bool carriesOneAtATime(const Cluster &cluster) {
+  return cluster.pairsFillPorts() && cluster.devicesPerNic == 1 &&
+         cluster.collectives != dtrt::CollectiveChoice::Library &&
+         !cluster.hasFastCalls();
+}
+
+/// Until all that crosses between nodes has come to one device of each, and the
+/// rounds that then follow; but for one.
+double BoundsBuilder::crossingSeconds() const {
+  double round = cluster.roundSeconds();
+  if (held.empty() || round <= 0 || !carriesOneAtATime(cluster))
+    return 0;
+  double perHolder = double(crossing.bytes) / double(held.size()) /
+                     cluster.portBytesPerSecond(/*interNode=*/true);
+  return spreadSeconds(perHolder, round) + double(crossing.rounds - 2) * round;
+}
+
+/// Whether no device has as much as the NICs that carry the load have at least,
+/// one of them: what comes by it is two messages, or has come to its sender
+/// before.
+bool BoundsBuilder::isShortOf(const Load &load, size_t nics) const {
+  return carriesOneAtATime(cluster) &&
+         mostHeld <= (load.bytes - 1) / int64_t(nics);
 }
 
 namespace {
@@ -460,11 +492,12 @@ Bounds BoundsBuilder::finish() const {
                             double(load.rounds - 1) * cluster.roundSeconds());
   };
   for (const auto &[node, load] : nodeIn) {
+    const std::set<int64_t> &nics = nodeNics.at(node);
     double rate = 0;
-    for (int64_t nic : nodeNics.at(node))
+    for (int64_t nic : nics)
       rate += rates.in(nic, /*inter=*/true);
     atLeast(double(load.bytes), rate);
-    thenRounds(load, rate);
+    thenRounds({load.bytes, load.rounds + isShortOf(load, nics.size())}, rate);
   }
   for (bool inter : {false, true})
     for (const auto &[ports, load] : inter ? nicSets : islandSets) {
@@ -480,8 +513,8 @@ Bounds BoundsBuilder::finish() const {
       rate += rates.in(device, /*inter=*/false);
     thenRounds(inside.first, rate);
   }
-  inRounds =
-      std::max(inRounds, double(mostRounds - 1) * cluster.roundSeconds());
+  inRounds = std::max({inRounds, crossingSeconds(),
+                       double(mostRounds - 1) * cluster.roundSeconds()});
   out.portSeconds = out.seconds;
   out.seconds = std::max(out.seconds, busy.siteSeconds());
   if (out.seconds == 0)

@@ -185,6 +185,32 @@ void addTransfers(const Routing &routing, Writer &writer) {
     writer.addTransfer(flow, std::move(byHop));
 }
 
+/// In the order in which they are read again, hop by hop: which waves are found
+/// depends on it.
+std::vector<Move> asRead(const TransitionInfo &info,
+                         const std::vector<Move> &moves) {
+  std::map<std::pair<uint32_t, uint32_t>, Rows> rows; // by hop and flow
+  for (const Move &move : moves)
+    appendRow(rows[{move.hop, move.flow}], move.source, move.destination,
+              move.box);
+  std::vector<Move> out;
+  out.reserve(moves.size());
+  for (const auto &[key, own] : rows) {
+    auto [hop, flow] = key;
+    unsigned rank = info.shapeOf(flow).size();
+    unsigned columns = PiecesAttr::numColumns(rank);
+    std::vector<int64_t> read = expandRows(compressRows(own, columns));
+    for (const int64_t *row = read.data(); row != read.data() + read.size();
+         row += columns) {
+      Box box(rank);
+      for (unsigned d = 0; d < rank; ++d)
+        box[d] = {row[2 + d], row[2 + d] + row[2 + rank + d]};
+      out.push_back({flow, hop, row[0], row[1], box});
+    }
+  }
+  return out;
+}
+
 struct RouteTransfersPass : impl::RouteTransfersBase<RouteTransfersPass> {
   using RouteTransfersBase::RouteTransfersBase;
   explicit RouteTransfersPass(std::shared_ptr<Replan> from)
@@ -229,11 +255,13 @@ struct RouteTransfersPass : impl::RouteTransfersBase<RouteTransfersPass> {
                                   [](unsigned states) { return states == 1; });
     std::optional<StoredFlows> stored; // most routes are not compared
     options.seconds = [&](const std::vector<Move> &moves) {
+      // Flat memory has an order of its own.
+      std::vector<Move> read = info.isFlat() ? moves : asRead(info, moves);
       if (!mayBeRuns)
-        return routeSeconds(problem, moves);
+        return routeSeconds(problem, read);
       if (!stored)
         stored = info.stored();
-      return routeSeconds(problem, moves, &*stored);
+      return routeSeconds(problem, read, &*stored);
     };
     if (auto error = found(problem, options, routing))
       return info.op().emitOpError() << *error;

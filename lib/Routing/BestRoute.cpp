@@ -6,7 +6,7 @@
 //      whole.
 //   3. Where a box goes to several devices and the best so far takes more than
 //      1 % above the bound, items go along chains, then along trees, then in
-//      rounds, then on rails.
+//      rounds, then on rails. All-gathers go on rails in two ways.
 //   4. The first of those that are equally fast is kept. Where the first of all
 //      is too long to be timed, another one has to come near the bound.
 //
@@ -43,7 +43,13 @@ constexpr double kGoodForLong = 1.4;
 /// Nor those that are predicted to take no longer than this many bounds.
 constexpr double kGoodEnough = 1.01;
 
-/// Keeps the fastest of the routes that it is shown.
+bool isOnRails(Forwarding forwarding) {
+  return forwarding == Forwarding::Rails ||
+         forwarding == Forwarding::RailBlocks;
+}
+
+/// Keeps the fastest of the routes that it is shown. Rails come after all other
+/// ways.
 class RouteChoice {
 public:
   /// `longSeconds`: what counts for the first where it cannot be timed.
@@ -51,22 +57,43 @@ public:
       : options(options), best(best), bestSeconds(options.seconds(best.moves)) {
     if (!std::isfinite(bestSeconds))
       bestSeconds = longSeconds;
+    countOther();
   }
 
-  double seconds() const { return bestSeconds; }
-  /// Takes the other where it is faster than this part of the best.
-  void judge(Routing &other, double part = 1) {
-    double seconds = options.seconds(other.moves);
-    if (!isFaster(seconds, part * bestSeconds))
+  /// Whether one that is forwarded so may be taken; `bound` is that of all.
+  bool canGain(Forwarding forwarding, double bound) const {
+    double part = isOnRails(forwarding) ? options.fewMovesPart : 1;
+    return bestSeconds > bound * kGoodEnough && otherSeconds * part > bound;
+  }
+  void judge(Routing &route, Forwarding forwarding) {
+    bool isRail = isOnRails(forwarding);
+    double seconds = options.seconds(route.moves);
+    if (!isFaster(seconds, bestSeconds) ||
+        (isRail && !isFaster(seconds, mostForRails(route))))
       return;
     bestSeconds = seconds;
-    best = std::move(other);
+    best = std::move(route);
+    if (!isRail)
+      countOther();
   }
 
 private:
+  void countOther() {
+    otherSeconds = bestSeconds;
+    otherMoves = best.moves.size();
+  }
+  double mostForRails(const Routing &route) const {
+    return otherSeconds * (route.moves.size() <= otherMoves
+                               ? options.fewMovesPart
+                               : options.railPart);
+  }
+
   const RouterOptions &options;
   Routing &best;
   double bestSeconds;
+  /// Of the best that is not on rails.
+  double otherSeconds = 0;
+  size_t otherMoves = 0;
 };
 
 /// Whether a box goes to several devices.
@@ -93,11 +120,11 @@ bool hasFewBoxes(const std::vector<Move> &moves) {
 std::vector<Forwarding> waysFor(const Routing &first) {
   if (first.moves.size() <= kMostMoves)
     return {Forwarding::Chain, Forwarding::Tree, Forwarding::Rounds,
-            Forwarding::Rails};
+            Forwarding::Rails, Forwarding::RailBlocks};
   if (first.moves.size() <= 2 * kMostMoves)
-    return {Forwarding::Rounds, Forwarding::Rails};
+    return {Forwarding::Rounds, Forwarding::Rails, Forwarding::RailBlocks};
   if (hasFewBoxes(first.moves))
-    return {Forwarding::Rails};
+    return {Forwarding::Rails, Forwarding::RailBlocks};
   return {};
 }
 
@@ -107,12 +134,12 @@ bool routeForwarding(const RoutingProblem &problem,
                      Routing &routing) {
   RouterOptions changed = options;
   changed.forwarding = forwarding;
-  bool isOnRails = forwarding == Forwarding::Rails;
-  changed.mostRoundMoves = isOnRails ? kMostRailMoves : kMostRoundMoves;
+  changed.mostRoundMoves =
+      isOnRails(forwarding) ? kMostRailMoves : kMostRoundMoves;
   if (routeGreedily(problem, changed, routing))
     return false;
   // Rounds keep to their limit, but where boxes cut to more pieces than named.
-  bool isRounds = isOnRails || forwarding == Forwarding::Rounds;
+  bool isRounds = isOnRails(forwarding) || forwarding == Forwarding::Rounds;
   size_t most = isRounds ? 2 * size_t(changed.mostRoundMoves) : kMostMoves;
   return routing.moves.size() <= most;
 }
@@ -131,7 +158,8 @@ void takeUncut(const RoutingProblem &problem, const RouterOptions &options,
   Routing uncut;
   if (!routeGreedily(problem, changed, uncut) &&
       uncut.moves.size() < routing.moves.size())
-    RouteChoice(options, routing, kGoodForLong * bound).judge(uncut);
+    RouteChoice(options, routing, kGoodForLong * bound)
+        .judge(uncut, Forwarding::Spread);
 }
 
 } // namespace
@@ -161,26 +189,14 @@ std::optional<std::string> dt::routeBest(const RoutingProblem &problem,
   double bound = problem.lowerBound();
   RouteChoice choice(options, routing, kGoodForLong * bound);
   if (isTiny)
-    choice.judge(exact);
-  // Invariant: `routing` is the fastest of the routes so far, and takes
-  // `choice.seconds()`.
-  auto judge = [&](Forwarding forwarding) {
-    if (forwarding != Forwarding::Rails)
-      return choice.judge(other);
-    bool isFew = other.moves.size() <= routing.moves.size();
-    choice.judge(other, isFew ? options.fewMovesPart : options.railPart);
-  };
-  auto canGain = [&](Forwarding forwarding) {
-    double part = forwarding == Forwarding::Rails ? options.fewMovesPart : 1;
-    return choice.seconds() > bound * kGoodEnough &&
-           choice.seconds() * part > bound;
-  };
-  if (isLong && canGain(ways.front()))
-    judge(ways.front());
+    choice.judge(exact, Forwarding::Spread);
+  // Invariant: `routing` is the fastest of the routes so far.
+  if (isLong && choice.canGain(ways.front(), bound))
+    choice.judge(other, ways.front());
   ways.erase(ways.begin(), ways.begin() + isLong);
   for (Forwarding forwarding : ways)
-    if (canGain(forwarding) &&
+    if (choice.canGain(forwarding, bound) &&
         routeForwarding(problem, options, forwarding, other))
-      judge(forwarding);
+      choice.judge(other, forwarding);
   return std::nullopt;
 }

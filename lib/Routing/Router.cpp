@@ -47,6 +47,7 @@
 #include "Balance.h"
 #include "EvenCut.h"
 #include "Partners.h"
+#include "dt/Routing/BlockGather.h"
 #include "dt/Routing/RailGather.h"
 #include "dt/Routing/RoundTree.h"
 
@@ -246,6 +247,12 @@ private:
   std::optional<RailTree> railTree(const Demand &demand) const;
   bool routeOnRails(const Group &group, int64_t mostMoves);
   std::optional<RailGather> railGather(const Groups &groups) const;
+  /// How an all-gather goes: parts are of so many cells each.
+  struct PartSteps {
+    int64_t cells = 1;
+    std::vector<RailStep> steps;
+  };
+  PartSteps partSteps(const RailGather &gather, const Groups &groups) const;
   bool gatherOnRails(const Groups &groups);
   void addHolder(Device *device, int64_t hop, int64_t ready = 0);
   void move(const Item &item, uint32_t from, Device *destination,
@@ -528,6 +535,7 @@ Cost Router::costOf(uint32_t number, const Device &destination, bool sameNode,
   case Forwarding::Tree:
   case Forwarding::Rounds: // of what goes to one device
   case Forwarding::Rails:
+  case Forwarding::RailBlocks:
     break;
   }
   return {holder.ready + sends, holder.hop, 0, number};
@@ -958,39 +966,51 @@ static int64_t cellsBetweenSlices(const FlowBoxes &boxes, int64_t usual) {
   return areElements || slices >= usual * kSlicesPerCell ? usual : slices;
 }
 
+/// In rounds whose messages differ, or in equal blocks.
+Router::PartSteps Router::partSteps(const RailGather &gather,
+                                    const Groups &groups) const {
+  int64_t largest = 0;
+  for (const auto &[key, group] : groups)
+    largest = std::max(largest, bytesOf(group));
+  if (options.forwarding == Forwarding::RailBlocks) {
+    BlockGather blocks = {gather.nodes};
+    BlockCut cut = blocks.bestCut(largest, options.mostRoundMoves, cluster);
+    return {cut.blocks, blocks.steps(cut)};
+  }
+  // Messages are runs only where parts are cut between their slices.
+  std::set<int64_t> counts;
+  for (const auto &[key, group] : groups)
+    counts.insert(cellsBetweenSlices(boxesOf(group), gather.usualCells()));
+  int64_t cells = counts.size() == 1 ? *counts.begin() : 1;
+  GatherCut cut =
+      gather.bestCut(largest, options.mostRoundMoves, cells, cluster);
+  return {cut.cells, gather.steps(cut)};
+}
+
 /// False where the groups are no all-gather.
 bool Router::gatherOnRails(const Groups &groups) {
   std::optional<RailGather> gather = railGather(groups);
   if (!gather)
     return false;
-  int64_t largest = 0;
-  for (const auto &[key, group] : groups)
-    largest = std::max(largest, bytesOf(group));
-  // Messages are runs only where parts are cut between their slices.
-  std::set<int64_t> counts;
-  for (const auto &[key, group] : groups)
-    counts.insert(cellsBetweenSlices(boxesOf(group), gather->usualCells()));
-  int64_t cells = counts.size() == 1 ? *counts.begin() : 1;
-  GatherCut shape =
-      gather->bestCut(largest, options.mostRoundMoves, cells, cluster);
+  auto [cells, steps] = partSteps(*gather, groups);
   std::vector<EvenCut> parts;
   std::vector<int64_t> holder; // by part
   for (const auto &[key, group] : groups) {
-    parts.emplace_back(boxesOf(group), widths, shape.cells);
+    parts.emplace_back(boxesOf(group), widths, cells);
     holder.push_back(key.first.front());
   }
-  auto run = [&](int64_t first, int64_t last) {
+  auto run = [&, cells = cells](int64_t first, int64_t last) {
     FlowBoxes out;
     for (int64_t end; first < last; first = end) {
-      int64_t part = first / shape.cells, begin = part * shape.cells;
-      end = std::min(last, begin + shape.cells);
+      int64_t part = first / cells, begin = part * cells;
+      end = std::min(last, begin + cells);
       const FlowBoxes &own = parts[part].run(first - begin, end - begin);
       out.insert(out.end(), own.begin(), own.end());
     }
     return out;
   };
-  for (const RailStep &step : gather->steps(shape)) {
-    bool holds = holder[step.first / shape.cells] == step.source;
+  for (const RailStep &step : steps) {
+    bool holds = holder[step.first / cells] == step.source;
     FlowBoxes boxes = run(step.first, step.last);
     if (!holds)
       boxes = joinedArrived(std::move(boxes));
@@ -1029,7 +1049,8 @@ Router::Groups Router::takeGroups() {
 void Router::routeInRounds() {
   Groups groups = takeGroups();
   bool rails = options.forwarding == Forwarding::Rails;
-  if (rails && gatherOnRails(groups))
+  bool areBlocks = options.forwarding == Forwarding::RailBlocks;
+  if (((rails || areBlocks) && gatherOnRails(groups)) || areBlocks)
     return;
   goesAround = railGather(groups).has_value();
   int64_t total = 0;
@@ -1052,7 +1073,8 @@ void Router::run() {
     collectItems(i);
   setBudget();
   if (options.forwarding == Forwarding::Rounds ||
-      options.forwarding == Forwarding::Rails)
+      options.forwarding == Forwarding::Rails ||
+      options.forwarding == Forwarding::RailBlocks)
     routeInRounds();
   pairUp();
   cutItems();
@@ -1084,5 +1106,7 @@ std::optional<std::string> dt::routeGreedily(const RoutingProblem &problem,
   router.run();
   if (options.forwarding == Forwarding::Rails && router.numOnRails() == 0)
     return "has nothing for several devices on each of several nodes";
+  if (options.forwarding == Forwarding::RailBlocks && router.numOnRails() == 0)
+    return "has no all-gather of several devices on each of several nodes";
   return std::nullopt;
 }

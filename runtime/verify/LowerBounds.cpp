@@ -12,6 +12,7 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <unordered_map>
 
 namespace dtrt {
 
@@ -94,6 +95,8 @@ private:
   uint64_t roundsFor(std::vector<Crowd> crowds) const;
   void exchange(Run devices, uint64_t copies, uint64_t bytes, uint64_t round);
   double stagesSeconds(const PortRates &ports) const;
+  bool isOneAtATime() const;
+  double crossingSeconds() const;
   Devices nicsOf(Run devices, bool send) const;
   Devices sendersOf(const Devices &holders, const Devices &lacking) const;
   /// Holders, and who lacks what they hold.
@@ -133,6 +136,9 @@ private:
   std::map<int64_t, Stage> arriving;
   std::map<int64_t, std::pair<Stage, std::set<uint32_t>>> exchanged;
   uint64_t longest = 0; // rounds of any cell
+  /// All that crosses between nodes, and what each device has of it.
+  Stage crossing;
+  std::unordered_map<uint32_t, uint64_t> has;
   // With unequal links: what is asked for; seconds by level, whether they are
   // of sending, and ports; seconds of all NICs of a node.
   std::map<Demand, uint64_t> demands;
@@ -199,7 +205,9 @@ void BoundsBuilder::addNode(Run holders, Run lacking, uint64_t bytes) {
   }
   auto all = uint64_t(lacking.second - lacking.first);
   addBytes(bounds.interNodeBytes, bytes);
-  arriving[cluster.node(*lacking.first)].add(bytes, 1 + roundsFor({{1, all}}));
+  uint64_t rounds = 1 + roundsFor({{1, all}});
+  arriving[cluster.node(*lacking.first)].add(bytes, rounds);
+  crossing.add(bytes, rounds);
   exchange(lacking, all - 1, bytes, 2);
   Node &node = nodeIn[cluster.node(*lacking.first)];
   addBytes(node.bytes, bytes);
@@ -321,6 +329,7 @@ void BoundsBuilder::add(const LayoutCells::Cell &cell) {
     all = UINT64_MAX;
   addBytes(bounds.wireBytes, all);
   bool crosses = false;
+  Stage crossedBefore = crossing;
   for (size_t first = 0; first < lacking.size();) {
     Run wanters = nodeAt(lacking, first);
     Run near = ofNode(holders, cluster.node(lacking[first]));
@@ -328,12 +337,16 @@ void BoundsBuilder::add(const LayoutCells::Cell &cell) {
     addNode(near, wanters, cell.bytes);
     first = size_t(wanters.second - lacking.data());
   }
-  if (holders.empty())
+  if (holders.empty()) {
+    crossing = crossedBefore;
     return;
+  }
   std::vector<Crowd> crowds = crowdsOf(holders, lacking);
   longest = std::max(longest, roundsFor(crowds));
   if (!crosses)
     return;
+  for (uint32_t device : holders)
+    addBytes(has[device], cell.bytes);
   // All devices of the nodes that have it may have it when the last byte
   // leaves.
   for (Crowd &crowd : crowds)
@@ -503,11 +516,51 @@ double BoundsBuilder::portsSeconds(const PortRates &ports) const {
   return seconds;
 }
 
+/// Whether there are messages only, and each one of a port is in a wave of its
+/// own, and as fast as any. Where a library may be called, but nothing is known
+/// to make its calls faster, there are none.
+bool BoundsBuilder::isOneAtATime() const {
+  return cluster.pairsFillPorts() && cluster.devicesPerNic == 1 &&
+         cluster.collectives != CollectiveChoice::Library &&
+         !cluster.hasFastCalls();
+}
+
+/// Until all that crosses has done so, and the rounds that follow; but for one.
+/// Who has something brings other nodes so many seconds of a NIC in so many
+/// rounds and a part of one: what it sends by its NIC, and what those do who
+/// get something from it by its NIC, or by its island port. Its first message
+/// is short, so that its receiver begins soon, or all that it sends.
+double BoundsBuilder::crossingSeconds() const {
+  double round = cluster.roundSeconds();
+  if (has.empty() || !isOneAtATime() || round <= 0)
+    return 0;
+  double each = double(crossing.bytes) / double(has.size()) /
+                cluster.portBytesPerSecond(/*interNode=*/true) / round;
+  // At the whole round, and for each part of one more.
+  struct Brought {
+    double whole = 0, part = 0;
+  } nic, island;
+  uint64_t rounds = 0;
+  for (; nic.whole + nic.part + island.whole + island.part < each; ++rounds) {
+    Brought all = {nic.whole + island.whole, nic.part + island.part};
+    Brought later = {all.whole + nic.whole, all.part + nic.part};
+    bool isLong = double(rounds) >= later.whole &&
+                  double(rounds) + 1 >= later.whole + later.part;
+    island = {all.whole + island.whole, all.part + island.part};
+    nic = isLong ? Brought{double(rounds), 1} : later;
+  }
+  double left = each - nic.whole - island.whole;
+  double part = left > 0 ? left / (nic.part + island.part) : 0;
+  return (double(rounds) + part + double(crossing.rounds) - 2) * round;
+}
+
 /// What ports carry, and the rounds that then follow or have gone before; but
 /// for one.
 double BoundsBuilder::stagesSeconds(const PortRates &ports) const {
   double round = cluster.roundSeconds();
-  double most = longest > 0 ? double(longest - 1) * round : 0;
+  double most = crossingSeconds();
+  if (longest > 0)
+    most = std::max(most, double(longest - 1) * round);
   auto add = [&](const Stage &stage, const auto &set, bool inter, bool out) {
     double rate = 0;
     for (uint32_t port : set)
@@ -519,8 +572,17 @@ double BoundsBuilder::stagesSeconds(const PortRates &ports) const {
     add(stage, set, /*inter=*/true, /*out=*/true);
   for (const auto &[set, stage] : islandSets)
     add(stage, set, /*inter=*/false, /*out=*/true);
-  for (const auto &[node, stage] : arriving)
-    add(stage, nodeIn.at(node).nics, /*inter=*/true, /*out=*/false);
+  uint64_t fullest = 0; // of devices, by what they have
+  for (const auto &[device, bytes] : has)
+    fullest = std::max(fullest, bytes);
+  for (const auto &[node, stage] : arriving) {
+    const auto &nics = nodeIn.at(node).nics;
+    // One NIC gets the mean or more: where nobody has that, not in one message
+    // that is under way from the beginning.
+    bool waits = isOneAtATime() && fullest <= (stage.bytes - 1) / nics.size();
+    add({stage.bytes, stage.rounds + waits}, nics, /*inter=*/true,
+        /*out=*/false);
+  }
   for (const auto &[node, inside] : exchanged)
     add(inside.first, inside.second, /*inter=*/false, /*out=*/false);
   return most;

@@ -14,6 +14,7 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -50,7 +51,11 @@ struct Bounds {
   ///     of devices that alone may send to it (or that alone it may send to):
   ///     those bytes, over these pairs together.
   /// Rounds (include/dt/Cost/SpreadRounds.h, docs/Schedule.md) are counted from
-  /// when the last byte has left the ports of a set, or has come to a node.
+  /// when the last byte has left the ports of a set, or has come to a node, or
+  /// when all that crosses between nodes has done so
+  /// (include/dt/Cost/SpreadBytes.h). One more comes before where no device has
+  /// as much as each NIC of a node gets: then one of these gets two messages,
+  /// or one that has been received before.
   ///
   /// Elsewhere a port's rate is that of its fastest link on that level, to or
   /// from a device that lacks something or that holds what another one lacks.
@@ -86,15 +91,6 @@ private:
   /// Bytes by level, device and the devices that it may exchange them with.
   using PairDemand = std::map<std::tuple<bool, int64_t, Devices>, int64_t>;
 
-  void addNode(const Devices &holders, const Devices &lacking, int64_t bytes);
-  void addInside(const Devices &devices, int64_t bytes, int64_t rounds);
-  void addPairs(const Devices &holders, const Devices &lacking, int64_t bytes);
-  double pairsSeconds() const;
-  double relayedSeconds() const;
-
-  const Cluster &cluster;
-  Bounds bounds;
-  std::map<int64_t, int64_t> nicIn, islandIn; // per port, bytes
   /// Bytes that some ports carry, and the fewest rounds that any of them takes
   /// from when it does.
   struct Load {
@@ -104,7 +100,23 @@ private:
       rounds = std::min(rounds, after);
     }
   };
-  std::map<int64_t, Load> nodeIn;                // per node, over all its NICs
+
+  void addNode(const Devices &holders, const Devices &lacking, int64_t bytes);
+  void addInside(const Devices &devices, int64_t bytes, int64_t rounds);
+  void addPairs(const Devices &holders, const Devices &lacking, int64_t bytes);
+  double pairsSeconds() const;
+  double relayedSeconds() const;
+  double crossingSeconds() const;
+  bool isShortOf(const Load &load, size_t nics) const;
+
+  const Cluster &cluster;
+  Bounds bounds;
+  std::map<int64_t, int64_t> nicIn, islandIn; // per port, bytes
+  std::map<int64_t, Load> nodeIn;             // per node, over all its NICs
+  Load crossing;                              // into all nodes
+  /// What devices hold of that, per device, and the most.
+  std::unordered_map<int64_t, int64_t> held;
+  int64_t mostHeld = 0;
   std::map<int64_t, std::set<int64_t>> nodeNics; // of those who want them
   /// Bytes that some port of a set must send, over all of them.
   std::map<Devices, Load> nicSets, islandSets;

@@ -29,6 +29,7 @@ enum class Forwarding {
           // data of middling length
   Rails,  // the same, a share of it by each NIC of a node (RailTree.h): several
           // devices on each of several nodes
+  RailBlocks, // an all-gather on rails by equal blocks (BlockGather.h)
 };
 
 struct RouterOptions {

@@ -709,6 +709,47 @@ TEST(Bounds, WithPxnADeviceSendsByAsManyNicsAsItHasMessages) {
   EXPECT_NEAR(computeBounds({flow}, cluster).seconds, 8e-3 + 10e-6, 1e-12);
 }
 
+/// What some devices have all of, or have a part each of: for others.
+Flow cellsFor(const std::vector<BoundsBuilder::Devices> &holders,
+              const BoundsBuilder::Devices &wanters, int64_t part) {
+  Flow flow;
+  flow.bytesPerElement = 1;
+  for (const BoundsBuilder::Devices &own : holders) {
+    auto number = uint32_t(flow.source.ownerSets.size());
+    flow.source.ownerSets.push_back(own);
+    flow.source.cells.push_back(
+        {Box::fromOffsetSize({number * part}, {part}), number});
+  }
+  flow.destination.ownerSets = {wanters};
+  flow.destination.cells = {{Box::whole({part * int64_t(holders.size())}), 0}};
+  return flow;
+}
+
+TEST(Bounds, CountWhatCrossesByAllNics) {
+  // 1 MiB of eight devices for 56 others, of seven nodes: 36.7 us of a NIC for
+  // each of the eight, 3 x (10 + 2 x 1.1). That takes three rounds and 1.1 us,
+  // as receivers send too; and three more rounds inside the last node.
+  BoundsBuilder::Devices holders, wanters;
+  for (int64_t device = 0; device < 64; ++device)
+    (device < 8 ? holders : wanters).push_back(device);
+  double each = 7 * double(1 << 20) / 8 / 25e9;
+  EXPECT_NEAR(
+      computeBounds({cellsFor({holders}, wanters, 1 << 20)}, Cluster()).seconds,
+      30e-6 + (each / 3 - 10e-6) / 2 + 30e-6, 1e-12);
+}
+
+TEST(Bounds, SeeWhoLacksWhatANicGets) {
+  // Each of three nodes of one device gets 2 MB by its NIC, of which nobody has
+  // more than one.
+  Cluster cluster;
+  cluster.devicesPerNode = 1;
+  Flow flow = cellsFor({{0}, {1}, {2}}, {0, 1, 2}, 1000000);
+  EXPECT_NEAR(computeBounds({flow}, cluster).seconds, 80e-6 + 2 * 10e-6, 1e-12);
+  // All of it from one that has it takes one message.
+  EXPECT_NEAR(computeBounds({cellsFor({{0}}, {1}, 2000000)}, cluster).seconds,
+              80e-6 + 10e-6, 1e-12);
+}
+
 TEST(Bounds, HaveOneLaunch) {
   Cluster cluster;
   cluster.launchUs = 7;

@@ -2,61 +2,25 @@
 
 #include "dt/Routing/RailGather.h"
 
+#include "Gathers.h"
+
 #include "gtest/gtest.h"
 
 #include <algorithm>
-#include <map>
 #include <random>
-#include <set>
 
 using namespace dt;
+using namespace dt::testing;
 
 namespace {
 
-/// Devices 0, 1, ... of so many nodes.
 RailGather gatherOf(int64_t nodes, int64_t rails) {
-  RailGather out;
-  for (int64_t node = 0; node < nodes; ++node) {
-    out.nodes.emplace_back();
-    for (int64_t rail = 0; rail < rails; ++rail)
-      out.nodes.back().push_back(node * rails + rail);
-  }
-  return out;
+  return {nodesOf(nodes, rails)};
 }
 
-/// Every cell comes to everybody once, by NIC to one device of a node, which
-/// sends it on later; but for own parts inside nodes, ports carry one message
-/// per round.
 void expectRight(const RailGather &gather, const GatherCut &cut) {
-  int64_t rails = gather.rails();
-  int64_t devices = rails * int64_t(gather.nodes.size());
-  std::map<std::pair<int64_t, int64_t>, int64_t> since; // device, cell: round
-  std::set<std::pair<int64_t, int64_t>> entered;        // node, cell
-  std::set<std::tuple<int64_t, bool, bool, int64_t>> ports;
-  for (const RailStep &step : gather.steps(cut)) {
-    bool inter = step.source / rails != step.destination / rails;
-    bool isOwn = step.first / cut.cells == step.source;
-    if (inter || !isOwn) {
-      ASSERT_TRUE(ports.insert({step.round, inter, false, step.source}).second);
-      ASSERT_TRUE(
-          ports.insert({step.round, inter, true, step.destination}).second);
-    }
-    ASSERT_LT(step.first, step.last);
-    for (int64_t cell = step.first; cell < step.last; ++cell) {
-      ASSERT_NE(cell / cut.cells, step.destination);
-      ASSERT_EQ(cell / cut.cells == step.source, isOwn);
-      if (!isOwn) {
-        auto had = since.find({step.source, cell});
-        ASSERT_NE(had, since.end());
-        ASSERT_LT(had->second, step.round);
-      }
-      ASSERT_TRUE(since.insert({{step.destination, cell}, step.round}).second);
-      if (inter) {
-        ASSERT_TRUE(entered.insert({step.destination / rails, cell}).second);
-      }
-    }
-  }
-  EXPECT_EQ(int64_t(since.size()), devices * (devices - 1) * cut.cells);
+  expectGathered(int64_t(gather.nodes.size()), gather.rails(), cut.cells,
+                 gather.steps(cut));
 }
 
 } // namespace

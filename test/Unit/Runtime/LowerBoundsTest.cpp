@@ -200,21 +200,67 @@ private:
         continue;
       }
       crosses = true;
-      arriving[node].add(bytes, 1 + roundsOf({*own.begin()}, own));
+      int64_t rounds = 1 + roundsOf({*own.begin()}, own);
+      arriving[node].add(bytes, rounds);
+      crossing.add(bytes, rounds);
       if (own.size() == 1)
         continue;
       stage.add(bytes * (own.size() - 1), 2);
       stage.devices.insert(own.begin(), own.end());
     }
+    if (crosses)
+      for (uint32_t device : holders)
+        has[device] += bytes;
     DeviceSet senders = sendersOf(holders, lacking);
     if (crosses)
       sending[portsOf(senders, true, true)].add(bytes,
                                                 roundsOf(senders, lacking));
   }
 
+  bool isOneAtATime() const {
+    return cluster.links.empty() && cluster.channelsPerPeer == 0 &&
+           cluster.devicesPerNic == 1 && cluster.multicastUs == 0 &&
+           cluster.copyEngineUs == 0 &&
+           cluster.collectives != CollectiveChoice::Library;
+  }
+
+  /// Seconds of a NIC that a device brings other nodes in some time, and all
+  /// who get something from it: by its NIC, and by its island port.
+  static std::pair<double, double> brought(double seconds, double round) {
+    if (seconds <= round)
+      return {0, 0};
+    auto [nic, island] = brought(seconds - round, round);
+    return {std::max(seconds - round, nic + island + nic),
+            nic + island + island};
+  }
+
+  double crossingSeconds(double round) const {
+    if (crossing.bytes == 0 || round == 0 || !isOneAtATime())
+      return 0;
+    double each = double(crossing.bytes) / double(has.size()) /
+                  cluster.bytesPerSecond(/*interNode=*/true);
+    double less = 0, enough = round + each;
+    for (int i = 0; i < 100; ++i) {
+      double middle = (less + enough) / 2;
+      auto [nic, island] = brought(middle, round);
+      (nic + island < each ? less : enough) = middle;
+    }
+    return enough + double(crossing.rounds - 2) * round;
+  }
+
+  /// Whether no device has as much of what a node lacks as one of its NICs gets
+  /// at least.
+  bool isShort(const Stage &stage, size_t nics) const {
+    return isOneAtATime() &&
+           std::all_of(has.begin(), has.end(), [&](const auto &held) {
+             return held.second * nics < stage.bytes;
+           });
+  }
+
   double stagesSeconds() const {
     double round = cluster.latencyUs * 1e-6; // a library's calls launch once
     double most = longest > 0 ? double(longest - 1) * round : 0;
+    most = std::max(most, crossingSeconds(round));
     auto add = [&](const Stage &stage, const Ports &ports) {
       if (stage.bytes > 0)
         most = std::max(most, double(stage.bytes) / rateOf(ports) +
@@ -222,8 +268,11 @@ private:
     };
     for (const auto &[ports, stage] : sending)
       add(stage, ports);
-    for (const auto &[node, stage] : arriving)
-      add(stage, nodePorts.at(node));
+    for (const auto &[node, stage] : arriving) {
+      Stage late = stage;
+      late.rounds += isShort(stage, nodePorts.at(node).size());
+      add(late, nodePorts.at(node));
+    }
     for (const auto &[node, stage] : exchanged)
       add(stage, portsOf(stage.devices, false, false));
     return most;
@@ -512,6 +561,8 @@ private:
   int64_t longest = 0;
   std::map<Ports, Stage> sending;
   std::map<int64_t, Stage> arriving, exchanged;
+  Stage crossing;                   // into all nodes
+  std::map<uint32_t, uint64_t> has; // of that, by device
 };
 
 /// What is remembered of plans of the same families.
@@ -744,6 +795,56 @@ TEST(LowerBounds, WhoHasItSendsToOneNodeInARound) {
   auto found = lowerBounds(*cellsOf(plan), plan.common.cluster);
   ASSERT_TRUE(found.ok());
   EXPECT_DOUBLE_EQ(found->seconds, 2e-9 + 3 * 10e-6);
+}
+
+TEST(LowerBounds, WhatCrossesTakesTheTimeOfAllNics) {
+  // The four devices of node 0 have 40 bytes that all of five nodes want: 160
+  // bytes for four NICs of a byte per nanosecond, to which others come after
+  // rounds of 10: in 3 rounds and 5/3 ns each brings 10 + 2 x 10 + 2 x 5, all
+  // that its receivers send counted. Two rounds more inside the last node.
+  TestPlan plan;
+  plan.common.families = {makeFamily("w", {}, {20})};
+  plan.programs.resize(20);
+  for (uint32_t d = 0; d < 20; ++d) {
+    plan.programs[d].device = d;
+    plan.programs[d].destination = {box(0, {{0, 20}})};
+    if (d < 4)
+      plan.programs[d].source = plan.programs[d].destination;
+  }
+  plan.common.cluster = {4, 4, 1, 0.01, 1000, 5, {}, 1};
+  expectBounds(plan);
+  auto found = lowerBounds(*cellsOf(plan), plan.common.cluster);
+  ASSERT_TRUE(found.ok());
+  EXPECT_DOUBLE_EQ(found->seconds, 30e-9 + 5e-9 / 3 + 20e-9);
+}
+
+TEST(LowerBounds, WhoLacksWhatANicGetsSendsLater) {
+  // An all-gather of three: a NIC gets 200 bytes, and nobody has more than 100.
+  // So they come in two messages, or after one to their sender.
+  TestPlan plan;
+  plan.common.families = {makeFamily("w", {}, {150})};
+  plan.programs.resize(3);
+  for (uint32_t d = 0; d < 3; ++d) {
+    plan.programs[d].device = d;
+    plan.programs[d].source = {box(0, {{50 * d, 50 * (d + 1)}})};
+    plan.programs[d].destination = {box(0, {{0, 150}})};
+  }
+  plan.common.cluster = {1, 4, 1, 1, 1000, 5, {}, 1};
+  expectBounds(plan);
+  auto seconds = [&] {
+    auto found = lowerBounds(*cellsOf(plan), plan.common.cluster);
+    EXPECT_TRUE(found.ok());
+    return found.ok() ? found->seconds : 0;
+  };
+  EXPECT_DOUBLE_EQ(seconds(), 200e-9 + 2e-6);
+  // Who has all of it sends it at once.
+  plan.programs[0].source = {box(0, {{0, 150}})};
+  plan.programs[1] = plan.programs[2];
+  plan.programs[1].source = {};
+  plan.programs.resize(2);
+  plan.programs[0].destination = {};
+  expectBounds(plan);
+  EXPECT_DOUBLE_EQ(seconds(), 300e-9 + 1e-6);
 }
 
 TEST(LowerBounds, WhatASiteLacksCrossesToItOnce) {
