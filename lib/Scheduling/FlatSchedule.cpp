@@ -49,9 +49,6 @@ using namespace dt;
 
 namespace {
 
-/// Each limit that is tried may have one block of so many that may be.
-constexpr int64_t kOfSearch = 4;
-
 /// Of so many phases, the first packs and the last unpacks are few.
 constexpr size_t kManyPhases = 16;
 
@@ -69,6 +66,7 @@ public:
       destination.add(i, storage.destination[i]);
     }
     onBothSides = findBothSides();
+    numPieces = countPieces();
   }
 
   std::optional<std::string> run();
@@ -94,12 +92,8 @@ private:
   int64_t findBothSides() const;
   int64_t room(int64_t limit) const { return limit - slots(limit); }
   bool isWhole() const { return storage.pageBytes >= kWholeBuffers; }
-  std::optional<FlatOrder> orderFor(int64_t limit, int64_t effects) const;
-  /// Blocks that may be put in order.
-  int64_t mostEffects() const {
-    return mostFlatEffects(
-        int64_t(problem.moves.size() + problem.copies.size()));
-  }
+  std::optional<FlatOrder> orderFor(int64_t limit) const;
+  int64_t countPieces() const;
   int64_t slotsNeeded() const;
   WaveProblem phaseOf(std::vector<Move> moves, int64_t limit) const;
   bool hasSlots(int64_t limit) const;
@@ -131,12 +125,29 @@ private:
   WaveSchedule &schedule;
   ShardIndex source, destination;
   int64_t onBothSides = 0; // above the larger side, where nothing has gone
+  int64_t numPieces = 0;   // of single tensors
   int64_t numMoves = 0;    // of the phases before
   int64_t slotBytes = 0;   // for slots of a phase
   ChunkBytes lastBest;     // of the phase before
   int32_t wave = 0;        // the next one
   bool repeats = false;    // there are many phases
 };
+
+/// One box is of many tensors where they move alike; each is one that moves.
+int64_t FlatScheduler::countPieces() const {
+  int64_t count = 0;
+  auto add = [&](uint32_t flow, const Box &box) {
+    int64_t members = 1;
+    for (unsigned d = 0; d < storage.flows[flow].numLeading; ++d)
+      members *= box[d].size();
+    count += std::min(members, kMaxFlatEffects);
+  };
+  for (const Move &move : problem.moves)
+    add(move.flow, move.box);
+  for (const LocalMove &copy : problem.copies)
+    add(copy.flow, copy.box);
+  return std::min(count, kMaxFlatEffects);
+}
 
 /// What a device holds above the larger of its sides when nothing of either has
 /// gone, but for what stays.
@@ -160,15 +171,15 @@ int64_t FlatScheduler::findBothSides() const {
   return most;
 }
 
-std::optional<FlatOrder> FlatScheduler::orderFor(int64_t limit,
-                                                 int64_t effects) const {
+std::optional<FlatOrder> FlatScheduler::orderFor(int64_t limit) const {
   // Larger than the limit of the problem wants: asked for.
   const bool isAsked = storage.pageBytes > pageBytesFor(storage.limitBytes);
   int64_t page = limit == storage.limitBytes || isWhole() ? storage.pageBytes
                  : isAsked ? std::max(storage.pageBytes, pageBytesFor(limit))
                            : pageBytesFor(limit);
   return orderWithin({problem.moves, problem.copies, storage.flows, source,
-                      destination, page, problem.cluster, effects},
+                      destination, page, problem.cluster,
+                      mostFlatEffects(numPieces)},
                      room(limit));
 }
 
@@ -204,7 +215,7 @@ bool FlatScheduler::fits(int64_t limit) const {
     return false;
   if (isOnePhase(limit))
     return true;
-  std::optional<FlatOrder> order = orderFor(limit, mostEffects() / kOfSearch);
+  std::optional<FlatOrder> order = orderFor(limit);
   if (!order)
     return false;
   std::vector<FlatPhase> phases = order->phases(room(limit));
@@ -223,13 +234,11 @@ std::string FlatScheduler::refuseLimit() const {
     return text + "the smallest limit that works is " +
            std::to_string(smallest);
   return text + "and no larger limit was found that works within " +
-         std::to_string(mostEffects() / kOfSearch) + " blocks, of the " +
-         std::to_string(mostEffects()) + " that there may be, and " +
+         std::to_string(mostFlatEffects(numPieces)) + " blocks and " +
          std::to_string(kMaxMessages) + " messages";
 }
 
-/// To one part in sixteen, among those that need few of the blocks that may be:
-/// many are tried. 0 when there is none.
+/// To one part in sixteen. 0 when there is none.
 int64_t FlatScheduler::smallestLimit() const {
   int64_t works = 2 * std::max<int64_t>(storage.limitBytes, 256);
   while (works <= kMaxBytes && !fits(works))
@@ -475,7 +484,7 @@ std::vector<FlatPhase> FlatScheduler::findPhases(const FlatOrder &order) {
 
 std::optional<std::string> FlatScheduler::addPhases() {
   int64_t limit = storage.limitBytes;
-  std::optional<FlatOrder> order = orderFor(limit, mostEffects());
+  std::optional<FlatOrder> order = orderFor(limit);
   if (!order)
     return refuseLimit();
   std::vector<FlatPhase> phases = findPhases(*order);

@@ -1,5 +1,6 @@
 """Ranks as real processes, and what became of each."""
 
+import faulthandler
 import multiprocessing
 import os
 import signal
@@ -33,6 +34,7 @@ KILLED = "killed"
 
 
 def _child(pipe, body, rank, store_path, size, arguments):
+    faulthandler.register(signal.SIGUSR1, file=2)
     try:
         store = dist.FileStore(store_path, size)
         pipe.send(("value", body(rank, store, *arguments)))
@@ -45,8 +47,11 @@ def _child(pipe, body, rank, store_path, size, arguments):
 
 
 def _take(pipe, process, deadline):
-    """One rank's outcome; a rank that hangs is killed and fails the test."""
+    """One rank's outcome; a rank that hangs is killed and fails the test, and
+    tells where it is."""
     if not pipe.poll(max(0, deadline - time.monotonic())):
+        os.kill(process.pid, signal.SIGUSR1)
+        process.join(1)
         process.kill()
         process.join()
         return ("crash", "hangs")

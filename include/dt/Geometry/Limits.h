@@ -77,8 +77,9 @@ constexpr int64_t kMaxMessages = int64_t(1) << 22;
 /// is as large as the staging limit allows.
 constexpr int64_t kMaxPortCuts = int64_t(1) << 16;
 /// Blocks of tensors that flat mode puts in order, counted for each piece, and
-/// for each device whose memory they change: so many for each piece that moves
-/// or is copied, at least the second, and never more than the last.
+/// for each device whose memory they change: so many for each piece of each
+/// tensor that moves or is copied, at least the second, and never more than the
+/// last.
 constexpr int64_t kFlatEffectsPerPiece = 1024;
 constexpr int64_t kLeastFlatEffects = int64_t(1) << 20;
 constexpr int64_t kMaxFlatEffects = int64_t(1) << 26;
