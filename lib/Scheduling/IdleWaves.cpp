@@ -3,6 +3,7 @@
 #include "IdleWaves.h"
 
 #include <algorithm>
+#include <map>
 
 using namespace dt;
 

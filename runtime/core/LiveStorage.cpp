@@ -7,6 +7,7 @@
 #include "dtrt/format/StayingStates.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace dtrt {
 

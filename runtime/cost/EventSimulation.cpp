@@ -10,6 +10,7 @@
 #include <cmath>
 #include <map>
 #include <queue>
+#include <tuple>
 #include <unordered_map>
 
 namespace dtrt {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <new>
 #include <set>
+#include <tuple>
 
 namespace dtrt {
 

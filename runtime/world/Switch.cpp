@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <thread>
+#include <tuple>
 
 namespace dtrt {
 
