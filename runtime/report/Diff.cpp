@@ -59,7 +59,7 @@ Row bytesRow(const char *name, uint64_t bytes) {
   return {name, std::to_string(bytes) + " B", bytesText(bytes)};
 }
 Row secondsRow(const char *name, double seconds) {
-  return {name, exactText(seconds * 1e3) + " ms", secondsText(seconds)};
+  return {name, exactText(seconds) + " s", secondsText(seconds)};
 }
 
 /// In units, if these tell the two apart.

@@ -5,6 +5,7 @@
 
 #include "dtrt/report/Diff.h"
 
+#include <cmath>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -138,6 +139,22 @@ TEST(Diff, SeesEveryField) {
   }
   for (const auto &[name, values] : seen)
     EXPECT_TRUE(values > 0 || kBound.count(name)) << name;
+}
+
+// Milliseconds of some neighbours are one number.
+TEST(Diff, SeesTheLastBitOfATime) {
+  for (int i = 1; i <= 100; ++i) {
+    TestPlan plan = reshapePlan();
+    double &seconds = plan.common.summary.timePredicted;
+    seconds = 0.0137 * i;
+    EXPECT_NE(changed(plan,
+                      [](TestPlan &other) {
+                        double &after = other.common.summary.timePredicted;
+                        after = std::nextafter(after, 1);
+                      }),
+              "")
+        << seconds;
+  }
 }
 
 TEST(Diff, SeesRanksAndDevices) {
