@@ -138,9 +138,9 @@ struct Event {
 
 /// The states of all flows, on both sides. Those of a flow are one group: their
 /// pages have the same elements. Where storages are shared, each state is one.
-class StateGroups {
+class StoredStates {
 public:
-  StateGroups(const TransportPlan &plan, int64_t pageBytes);
+  StoredStates(const TransportPlan &plan, int64_t pageBytes);
 
   const std::vector<StateGroup> &of(bool creates, uint32_t flow) const {
     return groups[creates][flow];
@@ -154,7 +154,7 @@ private:
   std::vector<int64_t> pages[2];
 };
 
-StateGroups::StateGroups(const TransportPlan &plan, int64_t pageBytes) {
+StoredStates::StoredStates(const TransportPlan &plan, int64_t pageBytes) {
   for (bool creates : {false, true})
     for (const PlanFlow &flow : plan.flows) {
       const std::vector<FlowBuffers> &buffers =
@@ -243,7 +243,7 @@ bool startsRow(const Shard &shard, int64_t position) {
 
 class DeviceStorage {
 public:
-  DeviceStorage(const TransportPlan &plan, const StateGroups &groups,
+  DeviceStorage(const TransportPlan &plan, const StoredStates &groups,
                 const ShardIndex &source, const ShardIndex &destination,
                 const StayingShards &staying, ArrayRef<uint32_t> lastSteps,
                 int64_t device)
@@ -266,7 +266,7 @@ private:
   void shareStorages();
 
   const TransportPlan &plan;
-  const StateGroups &groups;
+  const StoredStates &groups;
   const ShardIndex &source, &destination;
   const StayingShards &staying;
   ArrayRef<uint32_t> lastSteps;
@@ -760,7 +760,7 @@ StoragePlacement placeStorage(const TransitionReading &reading) {
   ShardIndex source = indexShards(plan.flows, /*source=*/true);
   ShardIndex destination = indexShards(plan.flows, /*source=*/false);
   StayingShards staying(plan, source, destination);
-  StateGroups groups(plan, reading.info->pageBytes());
+  StoredStates groups(plan, reading.info->pageBytes());
   std::vector<uint32_t> lastSteps = plan.lastSteps();
   std::vector<DevicePieces> devices = piecesByDevice(plan);
   std::vector<DeviceRuns> runs(devices.size());
