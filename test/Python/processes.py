@@ -3,7 +3,10 @@
 import faulthandler
 import multiprocessing
 import os
+import shutil
 import signal
+import subprocess
+import sys
 import time
 import traceback
 from datetime import timedelta
@@ -46,12 +49,25 @@ def _child(pipe, body, rank, store_path, size, arguments):
     os._exit(0)
 
 
+def _tell_where(process):
+    """On stderr: the frames of Python, and all others where gdb is there."""
+    os.kill(process.pid, signal.SIGUSR1)
+    process.join(1)
+    gdb = shutil.which("gdb")
+    if not gdb:
+        return
+    frames = subprocess.run(
+        [gdb, "-p", str(process.pid), "-batch", "-ex", "thread apply all bt"],
+        capture_output=True,
+        text=True,
+    )
+    print(frames.stdout, file=sys.stderr)
+
+
 def _take(pipe, process, deadline):
-    """One rank's outcome; a rank that hangs is killed and fails the test, and
-    tells where it is."""
+    """One rank's outcome; a rank that hangs is killed and fails the test."""
     if not pipe.poll(max(0, deadline - time.monotonic())):
-        os.kill(process.pid, signal.SIGUSR1)
-        process.join(1)
+        _tell_where(process)
         process.kill()
         process.join()
         return ("crash", "hangs")
