@@ -43,11 +43,6 @@ constexpr double kGoodForLong = 1.4;
 /// Nor those that are predicted to take no longer than this many bounds.
 constexpr double kGoodEnough = 1.01;
 
-bool isOnRails(Forwarding forwarding) {
-  return forwarding == Forwarding::Rails ||
-         forwarding == Forwarding::RailBlocks;
-}
-
 /// Keeps the fastest of the routes that it is shown. Rails come after all other
 /// ways.
 class RouteChoice {

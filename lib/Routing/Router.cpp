@@ -1048,10 +1048,11 @@ Router::Groups Router::takeGroups() {
 /// Routes all items that go to several devices, and leaves the others.
 void Router::routeInRounds() {
   Groups groups = takeGroups();
-  bool rails = options.forwarding == Forwarding::Rails;
-  bool areBlocks = options.forwarding == Forwarding::RailBlocks;
-  if (((rails || areBlocks) && gatherOnRails(groups)) || areBlocks)
+  if (isOnRails(options.forwarding) && gatherOnRails(groups))
     return;
+  if (options.forwarding == Forwarding::RailBlocks)
+    return; // nothing but all-gathers goes so
+  bool rails = options.forwarding == Forwarding::Rails;
   goesAround = railGather(groups).has_value();
   int64_t total = 0;
   for (const auto &[key, group] : groups)
@@ -1072,9 +1073,7 @@ void Router::run() {
   for (uint32_t i = 0; i < flows.size(); ++i)
     collectItems(i);
   setBudget();
-  if (options.forwarding == Forwarding::Rounds ||
-      options.forwarding == Forwarding::Rails ||
-      options.forwarding == Forwarding::RailBlocks)
+  if (options.forwarding == Forwarding::Rounds || isOnRails(options.forwarding))
     routeInRounds();
   pairUp();
   cutItems();

@@ -29,8 +29,9 @@ def bounded(port):
 
 
 def _ask_both(pipe, ports):
-    """What went wrong, or nothing. A call that hangs stays with its thread: of
-    a process that ends, for later tests fork their processes from this one."""
+    """What the store that hangs said, what the other one answered, and in how
+    many seconds. The call that hangs keeps its thread, which ends with this
+    process: the tests' own forks others."""
     (hung, _kept), (other, _also) = map(bounded, ports)
     pipe.send("connected")
     pipe.recv()

@@ -32,6 +32,11 @@ enum class Forwarding {
   RailBlocks, // an all-gather on rails by equal blocks (BlockGather.h)
 };
 
+inline bool isOnRails(Forwarding forwarding) {
+  return forwarding == Forwarding::Rails ||
+         forwarding == Forwarding::RailBlocks;
+}
+
 struct RouterOptions {
   /// Pieces with a choice of route are cut until none is larger than the
   /// busiest device's traffic divided by this, so that loads can be balanced.

@@ -5,10 +5,10 @@
 
 #include "dtrt/report/Diff.h"
 
-#include <cmath>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <sstream>
